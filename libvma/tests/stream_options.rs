@@ -1,12 +1,18 @@
 //! Options of streams and listeners, on the kernel and with the library: those that leave a socket past the kernel, and what the kernel's
 //! socket has of them.
 
+use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use testkit::{Comparison, THREADED_VARIANTS, echo_streams};
+use testkit::{
+    Comparison, Namespace, Namespaces, Running, THREADED_VARIANTS, echo_streams, or_skip, preloaded,
+};
 
 /// Where the C program finds a peer that accepts, and sends back what comes.
 const PORT: u16 = 7103;
+const SOON: Duration = Duration::from_secs(60);
 
 fn program() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/stream_options.c");
@@ -43,6 +49,13 @@ fn kept(case: &str) {
     }
 }
 
+/// A case of which only the streams go to the kernel that are given to it: so many.
+fn kept_but(case: &str, count: usize) {
+    for log in compared(case) {
+        assert_eq!(log.matches("back to the kernel").count(), count, "{log}");
+    }
+}
+
 /// A case whose streams go to the kernel, so many at least.
 fn given(case: &str, count: usize) {
     for log in compared(case) {
@@ -75,6 +88,81 @@ fn what_is_bound_elsewhere_is_the_kernels() {
 #[test]
 fn listeners_of_two_interfaces_share_a_port() {
     compared("device_of_each");
+}
+
+#[test]
+fn each_receive_tells_what_is_left() {
+    kept_but("unread", 1);
+}
+
+#[test]
+fn segments_from_afar_are_dropped() {
+    kept_but("from_afar", 1);
+}
+
+#[test]
+fn the_segment_that_opens_a_connection_is_kept() {
+    kept_but("opening_segment", 3);
+}
+
+#[test]
+fn another_protocol_above_is_looked_for_by_the_kernel() {
+    given("upper_protocol", 2);
+}
+
+/// What the program prints while the test blocks the way beyond a router, and opens it, when it is told to.
+fn told_by_icmp(is_preloaded: bool) -> Result<(String, String), testkit::Skip> {
+    let pair = Namespaces::pair()?;
+    let far = Namespace::create("c")?;
+    let link = "link add vc type veth peer name vd netns";
+    pair.a
+        .ip(&link.split(' ').chain([far.name()]).collect::<Vec<_>>())
+        .unwrap();
+    pair.a
+        .ip_batch("address add 10.99.0.1/24 dev vc\nlink set vc up\n")
+        .unwrap();
+    far.ip_batch(
+        "address add 10.99.0.2/24 dev vd\nlink set vd up\nroute add default via 10.99.0.1\n",
+    )
+    .unwrap();
+    far.wait_until_running("vd", SOON).unwrap();
+    pair.b
+        .ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.1"])
+        .unwrap();
+    for (file, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0")] {
+        let file = format!("/proc/sys/net/ipv4/{file}");
+        pair.a.enter(|| std::fs::write(&file, value)).unwrap();
+    }
+    echo_streams(&far, Ipv4Addr::new(10, 99, 0, 2), PORT).unwrap();
+    let mut command = if is_preloaded {
+        preloaded(&pair.b, &program()).unwrap()
+    } else {
+        pair.b.command(program())
+    };
+    command.env("VMA_TRACELEVEL", "debug").arg("told_by_icmp");
+    let mut process = Running::start_interactive(command).unwrap();
+    let mut input = process.stdin().unwrap();
+    for round in 0..3 {
+        for (word, change) in [("block", "add"), ("open", "del")] {
+            let is_asked = process.wait_for_output(&format!("{word} {round}\n"), SOON);
+            assert!(is_asked, "{}{}", process.stdout(), process.stderr());
+            let route = ["route", change, "unreachable", "10.99.0.2/32"];
+            pair.a.ip(&route).unwrap();
+            writeln!(input, "done").unwrap();
+        }
+    }
+    let finished = process.wait(SOON).unwrap();
+    Ok((finished.stdout, finished.stderr))
+}
+
+#[test]
+fn who_asks_for_errors_is_told_by_icmp_at_once() {
+    let (expected, _) = or_skip!(told_by_icmp(false));
+    let (seen, log) = or_skip!(told_by_icmp(true));
+    assert_eq!(seen, expected, "{log}");
+    assert!(expected.contains("over\n"), "{expected}");
+    assert!(log.contains("past the kernel by v"), "{log}");
+    assert!(!log.contains("back to the kernel"), "{log}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ mod udp;
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{
     Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
-    StreamOutcome,
+    StreamOutcome, takes_over_connection,
 };
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,

@@ -45,6 +45,10 @@ pub enum SocketOption {
     Congestion(CongestionAlgorithm),
     /// `SO_OOBINLINE`: urgent data stays in the stream.
     OobInline(bool),
+    /// `IP_RECVERR`: what ICMP says of a connection over IPv4 is told at once, and once; it goes on.
+    ReportErrors(bool),
+    /// `IPV6_RECVERR`: the same over IPv6.
+    ReportErrorsOfIpv6(bool),
 }
 
 /// Why an option was refused.
@@ -80,6 +84,8 @@ pub struct Options {
     pub(crate) is_interactive: bool,
     pub(crate) is_keep_alive: bool,
     pub(crate) is_oob_inline: bool,
+    pub(crate) reports_errors: bool,
+    pub(crate) reports_errors_of_ipv6: bool,
     /// Auto-tuning of the send buffer is over: the application chose.
     pub(crate) is_send_buffer_locked: bool,
     pub(crate) is_receive_buffer_locked: bool,
@@ -115,6 +121,8 @@ impl Default for Options {
             is_interactive: false,
             is_keep_alive: false,
             is_oob_inline: false,
+            reports_errors: false,
+            reports_errors_of_ipv6: false,
             is_send_buffer_locked: false,
             is_receive_buffer_locked: false,
         }
@@ -167,6 +175,8 @@ impl Options {
             SocketOption::MaxPacingRate(rate) => self.max_pacing_rate = rate,
             SocketOption::Congestion(algorithm) => self.congestion = algorithm,
             SocketOption::OobInline(on) => self.is_oob_inline = on,
+            SocketOption::ReportErrors(on) => self.reports_errors = on,
+            SocketOption::ReportErrorsOfIpv6(on) => self.reports_errors_of_ipv6 = on,
         }
         Ok(())
     }

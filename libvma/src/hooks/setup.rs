@@ -197,6 +197,11 @@ hook! {
         value: *mut c_void,
         len: *mut socklen_t,
     ) -> c_int {
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_SAVED_SYN)
+            // SAFETY: what the pointers lead to is the caller's own.
+            && let Some(result) = unsafe { stream_calls::saved_syn(fd, value, len) } {
+            return traced("getsockopt", fd, result);
+        }
         // SAFETY: what the pointers lead to is the caller's own.
         if let Some(result) = unsafe { stream_calls::option(fd, level, name, value, len) } {
             return traced("getsockopt", fd, result);

@@ -1,7 +1,7 @@
 //! Calls on TCP sockets of ours, for the hooks of calls that any socket may be behind.
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Amount, ConnectOutcome, Errno, Sockaddr};
+use engine::{Amount, ConnectOutcome, Errno, Sockaddr, takes_over_connection};
 use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
 use crate::call;
@@ -283,10 +283,15 @@ pub(super) unsafe fn set_option(
     value: *const c_void,
     len: socklen_t,
 ) -> Option<c_int> {
-    if (level, name) != (libc::SOL_SOCKET, libc::SO_KEEPALIVE) {
+    let is_keep_alive = (level, name) == (libc::SOL_SOCKET, libc::SO_KEEPALIVE);
+    if !is_keep_alive && !takes_over_connection(level, name) {
         return None;
     }
     let (engine, socket) = runtime::stream(fd)?;
+    if !is_keep_alive {
+        let _ = contained(|| socket.option_takes_over(engine, level, name));
+        return None;
+    }
     let size = size_of::<c_int>();
     if (len as usize) < size || !is_readable(value, size) {
         return None;
@@ -337,6 +342,42 @@ pub(super) unsafe fn option(
     };
     // SAFETY: writable (checked above), and the caller's own.
     unsafe { len.write_unaligned(count as socklen_t) };
+    Some(0)
+}
+
+/// A `getsockopt(2)` for the headers of the segment that has opened a connection past the kernel. They are told once. `None`: the kernel's
+/// socket has them, or nobody.
+///
+/// # Safety
+/// What the pointers lead to must be the caller's own.
+pub(super) unsafe fn saved_syn(
+    fd: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Option<c_int> {
+    let (_, socket) = runtime::stream(fd)?;
+    let size = contained(|| socket.saved_syn_len()).ok()??;
+    if !is_writable(len, size_of::<socklen_t>()) {
+        return Some(fail(libc::EFAULT));
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let room = unsafe { len.read_unaligned() }.cast_signed();
+    // SAFETY: writable (checked above), and the caller's own.
+    unsafe { len.write_unaligned(size as socklen_t) };
+    if usize::try_from(room).map_or(true, |room| room < size) {
+        return Some(fail(libc::EINVAL));
+    }
+    if !is_writable(value, size) {
+        return Some(fail(libc::EFAULT));
+    }
+    let headers = contained(|| socket.take_saved_syn()).ok()??;
+    let count = headers.len().min(size);
+    // SAFETY: writable for `size` bytes (checked above), and the caller's own.
+    unsafe {
+        value
+            .cast::<u8>()
+            .copy_from_nonoverlapping(headers.as_ptr(), count);
+    }
     Some(0)
 }
 

@@ -329,5 +329,267 @@ static void of_datagrams(void)
     }
 }
 
-CASES({"of_datagrams", of_datagrams}, {"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
+#ifndef TCP_INQ
+#define TCP_INQ 36
+#endif
+
+static void say_unread(const char *what, int fd, size_t len, int flags, size_t room)
+{
+    char octets[64] = "";
+    union {
+        char bytes[64];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {octets, len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = room};
+    memset(&control, 0, sizeof control);
+    say(what, recvmsg(fd, &message, flags));
+    printf("  '%s' flags %#x control %zu", octets, message.msg_flags, (size_t)message.msg_controllen);
+    struct cmsghdr *item = CMSG_FIRSTHDR(&message);
+    if (item) {
+        int unread;
+        memcpy(&unread, CMSG_DATA(item), sizeof unread);
+        printf(", item %zu %d %d says %d", (size_t)item->cmsg_len, item->cmsg_level, item->cmsg_type, unread);
+    }
+    printf("\n");
+}
+
+static void set_option(const char *what, int fd, int level, int name, int value)
+{
+    say(what, setsockopt(fd, level, name, &value, sizeof value));
+}
+
+/* Each receive says how much is left. */
+static void unread(void)
+{
+    int listener = listening();
+    set_option("TCP_INQ", listener, IPPROTO_TCP, TCP_INQ, 2);
+    set_option("TCP_INQ", listener, IPPROTO_TCP, TCP_INQ, 1);
+    int fds[] = {connected(), accepted(listener), new_stream()};
+    set_option("TCP_INQ", fds[0], IPPROTO_TCP, TCP_INQ, 1);
+    set_option("TCP_INQ", fds[2], IPPROTO_TCP, TCP_INQ, 1);
+    connect_to_peer("connect", fds[2]);
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        int fd = fds[i], value = -1;
+        socklen_t len = sizeof value;
+        char octets[8];
+        MUST(getsockopt(fd, IPPROTO_TCP, TCP_INQ, &value, &len));
+        printf("TCP_INQ %d\n", value);
+        say_unread("nothing there", fd, 4, MSG_DONTWAIT, 64);
+        have_octets(fd, "abcdefghijklmnopqrst");
+        say_unread("some", fd, 4, 0, 64);
+        say_unread("a look", fd, 4, MSG_PEEK, 64);
+        say_unread("thrown away", fd, 2, MSG_TRUNC, 64);
+        say_unread("none asked for", fd, 0, 0, 64);
+        say_unread("little room", fd, 1, 0, 18);
+        say_unread("less room", fd, 1, 0, 8);
+        say_unread("no room", fd, 1, 0, 0);
+        say("recv", recv(fd, octets, 1, 0));
+        struct iovec part = {octets, 2};
+        char control[64];
+        struct mmsghdr messages[2] = {
+            {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 32}},
+            {.msg_hdr = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control + 32, .msg_controllen = 32}},
+        };
+        say("recvmmsg", recvmmsg(fd, messages, 2, 0, NULL));
+        for (int j = 0; j < 2; j++) {
+            memcpy(&value, CMSG_DATA(CMSG_FIRSTHDR(&messages[j].msg_hdr)), sizeof value);
+            printf("  %zu says %d\n", (size_t)messages[j].msg_hdr.msg_controllen, value);
+        }
+        say_unread("the rest", fd, 30, 0, 64);
+        set_timeouts(fd, 50);
+        have_octets(fd, "xyz");
+        say_unread("not all", fd, 5, MSG_WAITALL, 64);
+        set_timeouts(fd, 20000);
+        have_octets(fd, "12");
+        MUST(shutdown(fd, SHUT_WR));
+        struct pollfd polled = {fd, POLLRDHUP, 0};
+        must(poll(&polled, 1, 20000) == 1, "poll", __LINE__);
+        if (i == 1)
+            say_unread("before the last", fd, 1, 0, 64);
+        say_unread("the last", fd, 4, 0, 64);
+        say_unread("the end", fd, 4, 0, 64);
+        if (i == 0)
+            give_to_kernel(fd);
+        say_unread("the end again", fd, 4, 0, 64);
+        MUST(close(fd));
+    }
+    MUST(close(listener));
+}
+
+static void set_hops(const char *what, int fd, int hops)
+{
+    if (over_real_ipv6())
+        set_option(what, fd, IPPROTO_IPV6, 73, hops);
+    else
+        set_option(what, fd, IPPROTO_IP, IP_MINTTL, hops);
+}
+
+/* The peer's packets have 64 hops left. */
+static void from_afar(void)
+{
+    struct sockaddr_in peer = address(PEER, PORT);
+    int listener = listening(), early = accepted(listener), fd = new_stream();
+    set_hops("too many", fd, 256);
+    set_hops("as many as there are", fd, 64);
+    connect_to_peer("connect", fd);
+    exchange("near", fd);
+    set_hops("more", fd, 65);
+    set_timeouts(fd, 300);
+    exchange("far", fd);
+    set_hops("as many again", fd, 64);
+    set_timeouts(fd, 20000);
+    char octets[8] = "";
+    say("recv", recv(fd, octets, 5, MSG_WAITALL));
+    printf("%s\n", octets);
+    MUST(close(fd));
+
+    /* It answers, and is not heard until its answer comes again. */
+    fd = new_stream();
+    MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
+    set_hops("more", fd, 65);
+    say("connect", connect(fd, generic(&peer), sizeof peer));
+    struct pollfd polled = {fd, POLLOUT, 0};
+    say("poll", poll(&polled, 1, 300));
+    set_hops("none", fd, 0);
+    say("poll", poll(&polled, 1, 20000));
+    say("connect", connect(fd, generic(&peer), sizeof peer));
+    MUST(close(fd));
+
+    set_hops("the listener", listener, 65);
+    exchange("one that was there before", early);
+    have_one_asked_for(listener);
+    polled = (struct pollfd){listener, POLLIN, 0};
+    say("poll", poll(&polled, 1, 300));
+    set_hops("the listener", listener, 64);
+    say("poll", poll(&polled, 1, 20000));
+    fd = accept(listener, NULL, NULL);
+    MUST(fd);
+    set_timeouts(fd, 20000);
+    char first = 0;
+    say("read", read(fd, &first, 1));
+    exchange("one that came then", fd);
+    set_hops("its own", fd, 65);
+    give_to_kernel(fd);
+    set_timeouts(fd, 300);
+    exchange("the kernel's", fd);
+    MUST(close(early));
+    MUST(close(listener));
+}
+
+/* What two SYNs of one peer have in common: neither numbers nor what depends on them. */
+static void say_syn(const char *what, int fd, socklen_t room)
+{
+    unsigned char octets[200] = "";
+    socklen_t len = room;
+    say(what, getsockopt(fd, IPPROTO_TCP, TCP_SAVED_SYN, octets, &len));
+    printf("  %u octets", len);
+    size_t at = 0;
+    if (len > 14 && octets[12] == (over_real_ipv6() ? 0x86 : 0x08)) {
+        printf(", of the link %02x%02x", octets[12], octets[13]);
+        at = 14;
+    }
+    if (octets[at] >> 4 == 6)
+        printf(", IPv6 %u %u", octets[at + 6], octets[at + 7]), at += 40;
+    else if (octets[at] >> 4 == 4)
+        printf(", IPv4 %u %u", octets[at + 8], octets[at + 9]), at += 20;
+    else
+        len = 0;
+    if (len)
+        printf(", flags %#x window %u options %u %u, ends %d", octets[at + 13], octets[at + 14] << 8 | octets[at + 15], octets[at + 20],
+               octets[at + 24], at + (octets[at + 12] >> 4) * 4u == len);
+    printf("\n");
+}
+
+/* The headers of the segment that has opened a connection. */
+static void opening_segment(void)
+{
+    int listener = listening(), early = accepted(listener), bad = 3;
+    say("no such", setsockopt(listener, IPPROTO_TCP, TCP_SAVE_SYN, &bad, sizeof bad));
+    for (int how = 1; how <= 3; how++) {
+        set_option("TCP_SAVE_SYN", listener, IPPROTO_TCP, TCP_SAVE_SYN, how % 3);
+        int fds[] = {accepted(listener), accepted(listener)};
+        for (int i = 0; i < 2; i++) {
+            int value = -1;
+            socklen_t len = sizeof value;
+            MUST(getsockopt(fds[i], IPPROTO_TCP, TCP_SAVE_SYN, &value, &len));
+            printf("TCP_SAVE_SYN %d\n", value);
+            say_syn("little room", fds[i], 20);
+            if (i == 1)
+                give_to_kernel(fds[i]);
+            say_syn("once", fds[i], 200);
+            say_syn("once more", fds[i], 200);
+            exchange("exchange", fds[i]);
+            MUST(close(fds[i]));
+        }
+    }
+    say_syn("of one before", early, 200);
+    say_syn("of the listener", listener, 200);
+    MUST(close(early));
+    MUST(close(listener));
+}
+
+/* A protocol above that the kernel does not have: before it is looked for, the connection is the kernel's. */
+static void upper_protocol(void)
+{
+    int listener = listening(), fds[] = {connected(), accepted(listener)}, lone = new_stream();
+    say("of a lone one", setsockopt(lone, IPPROTO_TCP, TCP_ULP, "none-such", 9));
+    for (int i = 0; i < 2; i++) {
+        have_octets(fds[i], "abc");
+        say("TCP_ULP", setsockopt(fds[i], IPPROTO_TCP, TCP_ULP, "none-such", 9));
+        say_recv("what was there", fds[i], 3, 0);
+        exchange("exchange", fds[i]);
+    }
+}
+
+/* What ICMP says of a connection is told at once, and once (`IP_RECVERR`). The test changes the way when it is told to. */
+static void told_by_icmp(void)
+{
+    char octets[8] = "";
+    int fd = new_stream(), error = -1;
+    socklen_t len = sizeof error;
+    struct sockaddr_in peer = address("10.99.0.2", PORT);
+    set_option("IP_RECVERR", fd, IPPROTO_IP, IP_RECVERR, 1);
+    say("connect", connect(fd, generic(&peer), sizeof peer));
+    set_timeouts(fd, 20000);
+    exchange("before", fd);
+    /* The router says five of these at once, and then one a second. */
+    for (int how = 0; how < 3; how++) {
+        struct pollfd polled = {fd, POLLIN | POLLOUT | POLLRDHUP, 0};
+        printf("block %d\n", how);
+        fflush(stdout);
+        must(fgets(octets, sizeof octets, stdin) != NULL, "fgets", __LINE__);
+        say("send", send(fd, "12345", 5, MSG_NOSIGNAL));
+        for (int i = 0; i < 8000 && how > 0 && !(polled.revents & POLLERR); i++, sleep_msec(1))
+            MUST(poll(&polled, 1, 0));
+        printf("polled %#x\n", polled.revents);
+        if (how == 0)
+            say("a recv that waits", recv(fd, octets, 5, 0));
+        else if (how == 1)
+            say("send", send(fd, "67890", 5, MSG_NOSIGNAL));
+        else {
+            MUST(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len));
+            printf("SO_ERROR %d\n", error);
+        }
+        MUST(poll(&polled, 1, 0));
+        printf("polled %#x\n", polled.revents);
+        say("recv", recv(fd, octets, 5, MSG_DONTWAIT));
+        printf("open %d\n", how);
+        fflush(stdout);
+        must(fgets(octets, sizeof octets, stdin) != NULL, "fgets", __LINE__);
+        memset(octets, 0, sizeof octets);
+        long received;
+        do
+            received = recv(fd, octets, 5, MSG_WAITALL);
+        while (received < 0 && errno == EHOSTUNREACH); /* Of what was sent again meanwhile. */
+        say("recv", received);
+        printf("%s\n", octets);
+    }
+    MUST(close(fd));
+    printf("over\n");
+}
+
+CASES({"unread", unread}, {"from_afar", from_afar}, {"opening_segment", opening_segment}, {"upper_protocol", upper_protocol},
+      {"told_by_icmp", told_by_icmp},
+      {"of_datagrams", of_datagrams}, {"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
       {"device_handed_over", device_handed_over}, {"device_is_another", device_is_another}, {"device_of_each", device_of_each})

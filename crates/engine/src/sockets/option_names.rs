@@ -26,6 +26,7 @@ fn known(level: c_int, name: c_int) -> Option<&'static str> {
         libc::SOL_SOCKET => SOCKET,
         libc::IPPROTO_IP => IP,
         libc::IPPROTO_IPV6 => IPV6,
+        libc::IPPROTO_TCP => TCP,
         libc::IPPROTO_UDP => UDP,
         _ => return None,
     };
@@ -125,6 +126,15 @@ const IPV6: &[(c_int, &str)] = &[
     (77, "IPV6_RECVFRAGSIZE"),
     (78, "IPV6_FREEBIND"),
 ];
+/// Those that give a stream to the kernel.
+const TCP: &[(c_int, &str)] = &[
+    (14, "TCP_MD5SIG"),
+    (19, "TCP_REPAIR"),
+    (23, "TCP_FASTOPEN"),
+    (30, "TCP_FASTOPEN_CONNECT"),
+    (31, "TCP_ULP"),
+    (32, "TCP_MD5SIG_EXT"),
+];
 const UDP: &[(c_int, &str)] = &[
     (1, "UDP_CORK"),
     (100, "UDP_ENCAP"),
@@ -150,6 +160,7 @@ mod tests {
             (libc::SOL_SOCKET, libc::SO_MARK, "SO_MARK"),
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL"),
             (libc::SOL_SOCKET, libc::SO_TXTIME, "SO_TXTIME"),
+            (libc::IPPROTO_TCP, libc::TCP_ULP, "TCP_ULP"),
             (libc::IPPROTO_UDP, libc::UDP_CORK, "UDP_CORK"),
             (libc::IPPROTO_UDP, libc::UDP_SEGMENT, "UDP_SEGMENT"),
             (libc::IPPROTO_UDP, libc::UDP_GRO, "UDP_GRO"),

@@ -156,7 +156,7 @@ pub(crate) const IPV6_ADDRFORM: c_int = 1;
 pub(crate) const IPV6_MULTICAST_ALL: c_int = 29;
 
 /// Drops segments that have come from afar.
-const IPV6_MINHOPCOUNT: c_int = 73;
+pub(crate) const IPV6_MINHOPCOUNT: c_int = 73;
 
 /// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel: memberships are followed by themselves, streams are in no
 /// group, and what needs fragmentation is the kernel's.

@@ -54,6 +54,8 @@ pub(crate) struct SegmentError {
     pub(crate) link_index: u32,
     /// Of the segment.
     pub(crate) seq: u32,
+    /// Of its packet when the message was sent.
+    pub(crate) hops_left: u8,
     /// Type and code of the message, as the version of the addresses numbers them.
     pub(crate) kind: (u8, u8),
     /// With "fragmentation needed" and "packet too big".
@@ -143,6 +145,7 @@ fn parse_v6(message: &[u8], link_index: u32) -> Option<PathNotice> {
             peer: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
             link_index,
             seq: u32::from_be_bytes(seq),
+            hops_left: *quoted.get(7)?,
             kind: (kind, code),
             mtu: u32::from_be_bytes(mtu),
         })
@@ -175,6 +178,7 @@ fn parse(packet: &[u8]) -> Option<PathNotice> {
                 peer: SocketAddr::new(destination, u16::from_be_bytes([c, d])),
                 link_index: 0,
                 seq: u32::from_be_bytes(seq),
+                hops_left: *quoted.get(8)?,
                 kind: (kind, code),
                 mtu: u16::from_be_bytes([mtu_high, mtu_low]).into(),
             },
@@ -285,6 +289,7 @@ mod tests {
             peer: "[2001:db8::7]:80".parse().unwrap(),
             link_index: 3,
             seq: 0x0102_0304,
+            hops_left: 64,
             kind: (V6_PACKET_TOO_BIG, 0),
             mtu: 1280,
         };
@@ -338,6 +343,7 @@ mod tests {
             for len in 0..packet.len() {
                 assert_eq!(parse(&packet[..len]), None);
             }
+            packet[header_len + 8 + 8] = 63;
             packet[header_len + 8 + 9] = PROTOCOL_TCP;
             packet[header_len + 8 + 12..][..4].copy_from_slice(&[192, 0, 2, 1]);
             packet.extend([0x10, 0x00, 0x00, 80, 1, 2, 3, 4]);
@@ -346,6 +352,7 @@ mod tests {
                 peer: "192.0.2.7:80".parse().unwrap(),
                 link_index: 0,
                 seq: 0x0102_0304,
+                hops_left: 63,
                 kind: (DESTINATION_UNREACHABLE, FRAGMENTATION_NEEDED),
                 mtu: 600,
             };

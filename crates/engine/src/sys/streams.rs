@@ -353,6 +353,14 @@ pub(crate) fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno>
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_SETFL, flags) }).map(|_| ())
 }
 
+/// How much there is to read (`FIONREAD`).
+pub(crate) fn readable_len(fd: c_int) -> usize {
+    let mut len: c_int = 0;
+    // SAFETY: the kernel writes an int there.
+    let asked = check(unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::FIONREAD, &raw mut len) });
+    asked.map_or(0, |_| usize::try_from(len).unwrap_or(0))
+}
+
 /// Takes so many octets out of what the kernel's socket has received, and forgets them.
 pub(crate) fn discard(fd: c_int, count: usize) {
     let (flags, nothing) = (

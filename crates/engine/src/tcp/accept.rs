@@ -126,9 +126,11 @@ impl<S: TcpStack> TcpSocket<S> {
                     is_here = false;
                     return;
                 };
+                let syn = listening.take_syn(key);
                 match listening.accepted(key, &self.core) {
                     Some(mut stream) => {
                         listening.habit.accepts();
+                        *socket.wishes.syn() = syn;
                         stream.listener = Some((self, self.generation()));
                         *socket.role.lock() = Role::Stream(stream);
                     }
@@ -248,6 +250,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// What the program has set on the listener.
     fn inherits(&self, listener: &Self) {
         self.options_set().clone_from(&listener.options_set());
+        self.wishes.inherit(&listener.wishes);
         self.inherit_ring_choice(listener);
         let (here, there) = (&self.shadow, &listener.shadow);
         for (timeout, inherited) in [

@@ -321,6 +321,16 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
+    /// How long the headers of the segment are that has opened the connection (`TCP_SAVED_SYN`), wherever that is now. `None`: there are none here.
+    pub fn saved_syn_len(&self) -> Option<usize> {
+        self.wishes.syn().as_ref().map(|headers| headers.len())
+    }
+
+    /// The headers, once.
+    pub fn take_saved_syn(&self) -> Option<Box<[u8]>> {
+        self.wishes.syn().take()
+    }
+
     /// Whether the stream has a peer, to `getpeername(2)`. `None`: the kernel knows.
     pub fn has_peer(&self) -> Option<bool> {
         self.interfaces.receive_waiting();

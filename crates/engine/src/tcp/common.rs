@@ -25,6 +25,7 @@ use crate::tcp::listen::SharedListeners;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
 use crate::tcp::reopen::Reopenings;
+use crate::tcp::saved_syns::SavedSyns;
 use crate::tcp::sysctl;
 use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
@@ -51,6 +52,7 @@ pub(crate) struct Common<S: Stack> {
     pub(super) exempt: Exempt<S>,
     pub(super) shared_listeners: SharedListeners,
     pub(super) reopenings: Reopenings<S>,
+    pub(super) saved_syns: SavedSyns,
 }
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
@@ -117,6 +119,7 @@ impl<S: Stack> Common<S> {
             exempt: Exempt::new(internal_thread),
             shared_listeners: SharedListeners::default(),
             reopenings: Reopenings::new(),
+            saved_syns: SavedSyns::default(),
         }
     }
 

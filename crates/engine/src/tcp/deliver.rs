@@ -1,14 +1,21 @@
 //! Segments that came past the kernel. Everything here runs under the ring's lock: nothing calls the kernel.
 
+use std::net::SocketAddr;
+
 use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
+use crate::sockets::delivery;
 use crate::sockets::interface::LongPacket;
 use crate::tcp::common::now;
+use crate::tcp::exempt::opens;
+use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
+use crate::tcp::listen::Listening;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Sent};
+use crate::tcp::wishes::WHOLE_SYN;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// Where a segment comes from.
@@ -40,7 +47,9 @@ impl<S: TcpStack> TcpSocket<S> {
         frame: Frame,
         link_index: u32,
     ) -> Result<(), Frame> {
-        let origin = Origin::of(self.common.pool.data(&frame), link_index);
+        let headers = self.common.pool.data(&frame);
+        let origin = Origin::of(headers, link_index);
+        self.common.saved_syns.see(segment, headers, link_index);
         if segment.payload_len == 0 {
             self.take(segment, origin, None);
             return Err(frame);
@@ -65,6 +74,10 @@ impl<S: TcpStack> TcpSocket<S> {
 
     #[inline]
     pub(super) fn take(&'static self, segment: &Segment, origin: Origin, data: Option<Received>) {
+        let is_ipv4 = segment.endpoints.source().is_ipv4();
+        if !self.wishes.admits(is_ipv4, segment.ttl) {
+            return;
+        }
         let now = now();
         let mut role = self.role.lock();
         let outcome = match &mut *role {
@@ -110,7 +123,11 @@ impl<S: TcpStack> TcpSocket<S> {
                 ..Outcome::default()
             },
             Role::Listener(listening) => {
-                listening.take(&self.core, self.common, now, segment, origin, data)
+                let outcome = listening.take(&self.core, self.common, now, segment, origin, data);
+                if self.wishes.saves_syn() != 0 && opens(segment.header.flags) {
+                    self.keep_syn(listening, delivery::ends(segment, origin.link_index));
+                }
+                outcome
             }
             Role::Returning(returning) => {
                 returning.take(self, now, segment, origin.link_index, data)
@@ -129,6 +146,21 @@ impl<S: TcpStack> TcpSocket<S> {
             // cannot do here.
             self.common.timers.arm(self.timer(), now);
         }
+    }
+
+    /// A segment has opened a connection, or was in vain.
+    #[cold]
+    fn keep_syn(&self, listening: &mut Listening<S>, ends: (SocketAddr, SocketAddr)) {
+        let Some(mut headers) = self.common.saved_syns.take(ends) else {
+            return;
+        };
+        if self.wishes.saves_syn() != WHOLE_SYN {
+            headers = headers
+                .get(ETHERNET_HEADER_LEN..)
+                .unwrap_or_default()
+                .into();
+        }
+        listening.keep_syn(ends, headers);
     }
 
     /// All that came from an interface is taken: sends what was left to this moment. No lock may be held.

@@ -81,6 +81,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some(kind) = kind else {
             return;
         };
+        if !self.wishes.admits(error.peer.is_ipv4(), error.hops_left) {
+            return;
+        }
         let now = now();
         let seq = SeqNumber(error.seq);
         let mut role = self.role.lock();

@@ -70,6 +70,8 @@ struct Child<S: Stack> {
     is_ready: bool,
     /// It may have something to send for which there was no room.
     waits_for_room: bool,
+    /// The headers of the segment that has opened it, if they are asked for (`TCP_SAVE_SYN`).
+    syn: Option<Box<[u8]>>,
 }
 
 impl<S: Stack> Listening<S> {
@@ -178,6 +180,7 @@ impl<S: Stack> Listening<S> {
             stream: Box::new(stream),
             is_ready: false,
             waits_for_room: false,
+            syn: None,
         };
         self.children.insert((local, peer), child);
     }
@@ -300,6 +303,20 @@ impl<S: Stack> Listening<S> {
             .chain(soon)
             .min();
         all
+    }
+
+    /// The headers of the segment that opens a connection.
+    #[cold]
+    pub(super) fn keep_syn(&mut self, key: (SocketAddr, SocketAddr), headers: Box<[u8]>) {
+        if let Some(child) = self.children.get_mut(&key)
+            && child.stream.connection.is_embryonic()
+        {
+            child.syn.get_or_insert(headers);
+        }
+    }
+
+    pub(super) fn take_syn(&mut self, key: (SocketAddr, SocketAddr)) -> Option<Box<[u8]>> {
+        self.children.get_mut(&key)?.syn.take()
     }
 
     /// The connection that is to be accepted next.

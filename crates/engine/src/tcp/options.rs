@@ -1,5 +1,7 @@
 //! Options of TCP sockets. The kernel's socket has them first, and says what is wrong with them; the connection follows.
 
+mod effect;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -7,13 +9,9 @@ use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
 
 use crate::sockets::family::Family;
-use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
-use crate::sockets::options::{
-    IP_LOCAL_PORT_RANGE, IPV6_ADDRFORM, SO_BINDTOIFINDEX, SO_BUF_LOCK, SO_TXREHASH,
-    needs_nothing_of_ipv6,
-};
+use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
@@ -22,129 +20,10 @@ use crate::tcp::socket::Role;
 use crate::tcp::sysctl;
 use crate::tcp::way::Headers;
 use crate::tcp::{TcpSocket, TcpStack};
+pub(super) use effect::TCP_INQ;
+pub use effect::takes_over_connection;
+use effect::{Effect, SO_MAX_PACING_RATE, effect};
 
-/// What an option means in user space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// Nothing, or something that the kernel's socket does for both.
-    None,
-    /// Something that the connection does.
-    Connection,
-    /// How long calls wait.
-    Timeout,
-    /// Something that a listener does.
-    Listener,
-    /// What the headers of packets say.
-    Headers,
-    /// Which family the socket is of.
-    Family,
-    /// Which of several listeners at one address gets a connection.
-    Choice,
-    /// By which interface packets come and go.
-    Device,
-    /// Something that only the kernel does.
-    Kernel,
-}
-
-const SO_RCVTIMEO_OLD: c_int = 20;
-const SO_RCVTIMEO_NEW: c_int = 66;
-const SO_SNDTIMEO_OLD: c_int = 21;
-const SO_SNDTIMEO_NEW: c_int = 67;
-
-fn effect(level: c_int, name: c_int) -> Effect {
-    match (level, name) {
-        (
-            libc::SOL_SOCKET,
-            SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW | SO_SNDTIMEO_OLD | SO_SNDTIMEO_NEW,
-        ) => Effect::Timeout,
-        (
-            libc::SOL_SOCKET,
-            libc::SO_KEEPALIVE
-            | libc::SO_RCVBUF
-            | libc::SO_RCVBUFFORCE
-            | libc::SO_SNDBUF
-            | libc::SO_SNDBUFFORCE
-            | libc::SO_RCVLOWAT
-            | libc::SO_OOBINLINE
-            | SO_MAX_PACING_RATE,
-        ) => Effect::Connection,
-        (
-            libc::SOL_SOCKET,
-            libc::SO_DEBUG
-            | libc::SO_REUSEADDR
-            | libc::SO_BROADCAST
-            | libc::SO_LINGER
-            | libc::SO_BUSY_POLL
-            | libc::SO_PREFER_BUSY_POLL
-            | libc::SO_BUSY_POLL_BUDGET
-            // Messages with MSG_ZEROCOPY are the kernel's by themselves, and there is no queue of errors.
-            | libc::SO_ZEROCOPY
-            | libc::SO_SELECT_ERR_QUEUE
-            // The size that a program sets counts here, whatever it says of that.
-            | SO_BUF_LOCK
-            // Of an IPv6 flow label, which stays.
-            | SO_TXREHASH,
-        ) => Effect::None,
-        // The kernel's socket chooses the port, and checks the address.
-        (
-            libc::IPPROTO_IP,
-            libc::IP_FREEBIND | libc::IP_BIND_ADDRESS_NO_PORT | IP_LOCAL_PORT_RANGE,
-        ) => Effect::None,
-        // What comes with datagrams.
-        (
-            libc::IPPROTO_IP,
-            libc::IP_PKTINFO
-            | libc::IP_RECVTTL
-            | libc::IP_RECVTOS
-            | libc::IP_RECVOPTS
-            | libc::IP_RETOPTS
-            | libc::IP_RECVORIGDSTADDR
-            | libc::IP_MULTICAST_LOOP
-            | libc::IP_MULTICAST_ALL,
-        ) => Effect::None,
-        (libc::SOL_SOCKET, libc::SO_REUSEPORT | libc::SO_INCOMING_CPU) => Effect::Choice,
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX) => Effect::Device,
-        (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS | libc::IP_MTU_DISCOVER)
-        | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS | IPV6_AUTOFLOWLABEL) => {
-            Effect::Headers
-        }
-        (
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY
-            | libc::TCP_CORK
-            | libc::TCP_QUICKACK
-            | libc::TCP_KEEPIDLE
-            | libc::TCP_KEEPINTVL
-            | libc::TCP_KEEPCNT
-            | libc::TCP_USER_TIMEOUT
-            | libc::TCP_MAXSEG
-            | libc::TCP_WINDOW_CLAMP
-            | libc::TCP_NOTSENT_LOWAT
-            | libc::TCP_SYNCNT
-            | libc::TCP_LINGER2
-            | libc::TCP_CONGESTION,
-        ) => Effect::Connection,
-        // Of a listener's shadow.
-        (libc::SOL_SOCKET, libc::SO_PRIORITY) => Effect::None,
-        (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => Effect::Listener,
-        (libc::IPPROTO_IPV6, IPV6_ADDRFORM) => Effect::Family,
-        (
-            libc::IPPROTO_IPV6,
-            IPV6_2292PKTINFO
-            | libc::IPV6_RECVPKTINFO
-            | IPV6_2292HOPLIMIT
-            | libc::IPV6_RECVHOPLIMIT
-            | libc::IPV6_RECVTCLASS,
-        ) => Effect::None,
-        (libc::IPPROTO_IPV6, name) if needs_nothing_of_ipv6(name) => Effect::None,
-        _ => Effect::Kernel,
-    }
-}
-
-const SO_MAX_PACING_RATE: c_int = 47;
-/// What comes with datagrams.
-const IPV6_2292PKTINFO: c_int = 2;
-const IPV6_2292HOPLIMIT: c_int = 8;
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;
 
@@ -165,6 +44,11 @@ fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
         (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_SNDBUFFORCE) => {
             let size = sys::option_int(fd, level, libc::SO_SNDBUF).ok()?;
             SocketOption::SendBuffer(u32::try_from(size).ok()?)
+        }
+        (libc::IPPROTO_IP, libc::IP_RECVERR) => SocketOption::ReportErrors(flag()?),
+        // A socket of IPv4 has no such option.
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+            SocketOption::ReportErrorsOfIpv6(flag().unwrap_or(false))
         }
         (libc::SOL_SOCKET, SO_MAX_PACING_RATE) => {
             let mut bytes = [0; 8];
@@ -219,7 +103,7 @@ const SEND_IS_LOCKED: c_int = 1;
 const RECEIVE_IS_LOCKED: c_int = 2;
 
 /// Options of a connection that a socket has before it is connected, but for those of its buffers.
-const BEFORE_CONNECTION: [(c_int, c_int); 16] = [
+const BEFORE_CONNECTION: [(c_int, c_int); 18] = [
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
@@ -236,6 +120,8 @@ const BEFORE_CONNECTION: [(c_int, c_int); 16] = [
     (libc::IPPROTO_TCP, libc::TCP_CONGESTION),
     (libc::IPPROTO_TCP, libc::TCP_MAXSEG),
     (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+    (libc::IPPROTO_IP, libc::IP_RECVERR),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
 /// The options of a connection that begins, as the kernel's socket has them before it is connected. `None`: there is one that the
@@ -390,6 +276,12 @@ impl<S: TcpStack> TcpSocket<S> {
                     host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }
+            Effect::Messages => self.wishes.read_unread(fd),
+            Effect::Hops => self.wishes.read_hops(fd),
+            Effect::SavedSyn => {
+                self.wishes.read_saves_syn(fd);
+                self.common.saved_syns.begin();
+            }
             Effect::Listener => {
                 if let Role::Listener(listening) = &mut *self.role.lock() {
                     listening.listener.set_defer_accept(defer_accept(fd));
@@ -421,6 +313,13 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Kernel => {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }
+        }
+    }
+
+    /// The kernel is about to be asked for an option that [takes over the connection](takes_over_connection): it is to have that first.
+    pub fn option_takes_over(&'static self, host: &Host<S>, level: c_int, name: c_int) {
+        if self.is_stream() || self.is_listener() {
+            host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
         }
     }
 

@@ -7,10 +7,11 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::Errno;
+use crate::sys::{Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
+use crate::tcp::options::TCP_INQ;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -54,7 +55,7 @@ impl<S: TcpStack> TcpSocket<S> {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {
                     if let StreamOutcome::Done(_) = outcome {
-                        message.received_from_stream(flags & libc::MSG_OOB);
+                        self.tell_of_rest(message, flags & libc::MSG_OOB);
                         let counters = self.counters();
                         self.note_thread(&self.receiver, &counters.rx_thread);
                     }
@@ -63,7 +64,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 Look::Nothing => {
                     if let Some(outcome) = self.wait(call, events::IN | events::ALWAYS) {
                         if let StreamOutcome::Done(_) = outcome {
-                            message.received_from_stream(0);
+                            self.tell_of_rest(message, 0);
                         }
                         return outcome;
                     }
@@ -71,6 +72,29 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         StreamOutcome::Again
+    }
+
+    /// Says what a receive leaves beside the data.
+    #[inline]
+    fn tell_of_rest(&self, message: &mut Message<'_>, flags: c_int) {
+        if self.wishes.tells_unread() {
+            return self.tell_unread(message, flags);
+        }
+        message.received_from_stream(flags);
+    }
+
+    /// How much is left to read goes along (`TCP_INQ`).
+    #[cold]
+    fn tell_unread(&self, message: &mut Message<'_>, flags: c_int) {
+        let mut room = message.control_room();
+        message.received_from_stream(flags);
+        let unread = match &*self.role.lock() {
+            Role::Stream(stream) => stream.connection.unread_len(),
+            _ => streams::readable_len(self.fd()),
+        };
+        let unread = c_int::try_from(unread).unwrap_or(c_int::MAX);
+        room.put(libc::IPPROTO_TCP, TCP_INQ, &unread.to_ne_bytes());
+        message.told(&room);
     }
 
     #[inline]

@@ -18,6 +18,7 @@ use crate::tcp::Common;
 use crate::tcp::hand_over::Moving;
 use crate::tcp::listen::{Listening, Returning};
 use crate::tcp::stream::Stream;
+use crate::tcp::wishes::Wishes;
 
 /// A TCP socket: the kernel's socket, and a connection beside it.
 pub struct TcpSocket<S: Stack> {
@@ -28,6 +29,8 @@ pub struct TcpSocket<S: Stack> {
     timer: OnceLock<u32>,
     /// Options that the program has set, or that the socket has of its listener: the kernel need not be asked for others.
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
+    /// What it has asked for beside.
+    pub(super) wishes: Wishes,
     /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`](crate::sys::refuse_ways_in)).
     pub(super) has_refused: AtomicBool,
     /// It has listened before: until it listens again its port may be another's, whatever its address says.
@@ -81,6 +84,7 @@ impl<S: Stack> TcpSocket<S> {
             common,
             timer: OnceLock::new(),
             options_set: Mutex::default(),
+            wishes: Wishes::default(),
             has_refused: AtomicBool::new(false),
             has_listened: AtomicBool::new(false),
             is_sharer: AtomicBool::new(false),
@@ -103,6 +107,7 @@ impl<S: Stack> TcpSocket<S> {
             .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.timer.get_or_init(|| self.common.timers.add(self));
         self.options_set().clear();
+        self.wishes.clear();
         self.has_refused.store(false, Ordering::Relaxed);
         self.has_listened.store(false, Ordering::Relaxed);
         self.is_sharer.store(false, Ordering::Relaxed);

@@ -330,7 +330,7 @@ impl<P: Payload> Connection<P> {
     /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets beside an urgent one, the end of the stream, or an error.
     #[inline]
     pub fn is_readable(&self) -> bool {
-        self.has_readable() || self.error.is_some() || self.is_at_end()
+        self.has_readable() || self.is_at_end()
     }
 
     /// `tcp_epollin_ready`: enough was received, or there is no room for more.
@@ -353,7 +353,7 @@ impl<P: Payload> Connection<P> {
         match self.state {
             State::SynSent | State::SynReceived => self.is_early_writable(),
             State::Established | State::CloseWait if !self.sender.is_fin_queued => {
-                self.has_send_room() || self.error.is_some()
+                self.has_send_room()
             }
             _ => true,
         }
@@ -402,6 +402,12 @@ impl<P: Payload> Connection<P> {
         } else {
             queued.min(self.len_to_mark())
         }
+    }
+
+    /// What `TCP_INQ` tells: octets received and not read, urgent ones too, and one more if the peer's FIN has come (`tcp_inq_hint`).
+    pub fn unread_len(&self) -> usize {
+        let fin = usize::from(self.receiver.has_received_fin());
+        self.receiver.queue.len().saturating_add(fin)
     }
 
     /// Octets written but not acknowledged (`SIOCOUTQ`).

@@ -1,7 +1,7 @@
 //! ICMP errors (RFC 9293 §3.9.2.2, RFC 5927).
 
 use super::Connection;
-use crate::{Error, IcmpError, Payload, SeqNumber, State};
+use crate::{Error, Event, IcmpError, Payload, SeqNumber, State};
 
 impl<P: Payload> Connection<P> {
     /// An ICMP error about a segment of this connection arrived. `seq` is that of the quoted segment.
@@ -40,8 +40,21 @@ impl<P: Payload> Connection<P> {
         // synchronized. While it is being opened Linux gives up on any.
         if self.state == State::SynSent || self.waits_for_accept() {
             self.fail(reason);
+        } else if self.reports_errors() {
+            self.error = Some(reason);
+            self.events.raise(Event::Failed);
         } else {
             self.cold.soft_error = Some(reason);
+        }
+    }
+
+    /// The application has asked to be told at once.
+    fn reports_errors(&self) -> bool {
+        let options = &self.cold.options;
+        if self.cold.path.is_ipv6() {
+            options.reports_errors_of_ipv6
+        } else {
+            options.reports_errors
         }
     }
 }

@@ -57,7 +57,9 @@ impl<P: Payload> Connection<P> {
             | SocketOption::MaxSegment(_)
             | SocketOption::SynCount(_)
             | SocketOption::Linger2(_)
-            | SocketOption::OobInline(false) => {}
+            | SocketOption::OobInline(false)
+            | SocketOption::ReportErrors(_)
+            | SocketOption::ReportErrorsOfIpv6(_) => {}
             // The urgent octet may be all that there is.
             SocketOption::OobInline(true) => {
                 if self.has_readable() {
