@@ -403,7 +403,7 @@ static void six(void) {
     check(bind(fd, (struct sockaddr *)&any, sizeof any) == 0, "bind");
     says_connected("bound to any", fd, &to, sizeof to);
     // Then it is the kernel's, with what it has sent.
-    check(setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on) == 0, "IPV6_FREEBIND");
+    check(setsockopt(fd, IPPROTO_IPV6, 33, &on, sizeof on) == 0, "IPV6_FLOWINFO_SEND");
     char text[4];
     check(write(fd, "last", 4) == 4 && recv(fd, text, 4, MSG_WAITALL) == 4 && !memcmp(text, "last", 4), "the kernel's echo");
     say_name("  self", getsockname, fd);
