@@ -56,6 +56,12 @@ fn urgent_data_is_read_as_the_kernel_has_it() {
 }
 
 #[test]
+fn urgent_data_goes_along_to_the_kernel() {
+    let log = or_skip!(compared("urgent_passed_on"));
+    assert!(log.matches("back to the kernel").count() >= 5, "{log}");
+}
+
+#[test]
 fn a_socket_with_an_owner_raises_signals() {
     let log = or_skip!(compared("signals"));
     assert_eq!(log.matches("the kernel (F_SETOWN)").count(), 5, "{log}");

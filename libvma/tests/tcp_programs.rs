@@ -51,6 +51,11 @@ impl Row {
         self.whose_server_forks()
     }
 
+    /// By instructions of its own: its sockets are the kernel's once that is seen.
+    const fn whose_server_waits_past_it(self) -> Self {
+        self.whose_server_forks()
+    }
+
     const fn with_own_program(mut self, package: &'static str) -> Self {
         self.own_program = Some(package);
         self
@@ -95,6 +100,7 @@ rows! {
     tcp_node: row(&["node", "curl"]).over_ipv6(),
     tcp_uvicorn: row(&["python3", "python:uvloop", "python:uvicorn", "curl"]),
     tcp_tokio: row(&["curl"]).with_own_program("runtimes"),
+    tcp_smol: row(&[]).whose_server_waits_past_it().with_own_program("runtimes"),
     tcp_java: row(&["java", "java:jdk.compiler", "curl"]).over_ipv6(),
 }
 

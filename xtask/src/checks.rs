@@ -85,6 +85,7 @@ const LONG_TESTS: &[&[&str]] = &[
     &["--package=libvma", "--test=hand_overs"],
     &["--package=libvma", "--test=integrity"],
     &["--package=libvma", "--test=multicast"],
+    &["--package=libvma", "--test=own_suites"],
     &["--package=libvma", "--test=path_mtu"],
     &["--package=libvma", "--test=readers"],
     &["--package=libvma", "--test=rings"],

@@ -221,14 +221,35 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
 
 /// Whether somebody gets the signals of a descriptor (`F_SETOWN` and its like).
 pub(crate) fn has_owner(fd: c_int) -> bool {
-    // include/uapi/asm-generic/fcntl.h: what kind of owner, and its number. `F_GETOWN` tells of a group with a negative number,
-    // which a system call cannot.
+    owner(fd).is_some()
+}
+
+/// `struct f_owner_ex`: what kind of owner, and its number. `F_GETOWN` tells of a group with a negative number, which a system call
+/// cannot.
+fn owner(fd: c_int) -> Option<[c_int; 2]> {
+    // include/uapi/asm-generic/fcntl.h
     const F_GETOWN_EX: c_int = 16;
     let mut owner: [c_int; 2] = [0; 2];
     // SAFETY: the kernel writes a `struct f_owner_ex`.
     let told =
         check(unsafe { libc::syscall(libc::SYS_fcntl, fd, F_GETOWN_EX, owner.as_mut_ptr()) });
-    told.is_ok() && owner[1] != 0
+    (told.is_ok() && owner[1] != 0).then_some(owner)
+}
+
+/// Nobody gets signals of a descriptor meanwhile.
+pub(crate) fn without_owner<T>(fd: c_int, body: impl FnOnce() -> T) -> T {
+    const F_SETOWN_EX: c_int = 15;
+    let owner = owner(fd);
+    let own = |owner: [c_int; 2]| {
+        // SAFETY: the kernel reads a `struct f_owner_ex`.
+        unsafe { libc::syscall(libc::SYS_fcntl, fd, F_SETOWN_EX, owner.as_ptr()) };
+    };
+    if let Some([kind, _]) = owner {
+        own([kind, 0]);
+    }
+    let value = body();
+    owner.into_iter().for_each(own);
+    value
 }
 
 /// Inode number of a socket, as `/proc/net` shows it; 0 when unknown.

@@ -1,10 +1,14 @@
-//! Servers and clients on tokio's usual runtime, which has several threads: `runtimes <what> <address>`.
+//! Servers and clients on tokio's usual runtime, which has several threads, and on smol: `runtimes <what> <address>`.
 //!
 //! * `http`: answers every request (hyper); `http-clients`: ten connections with a hundred requests each, one after the other;
 //! * `udp`: sends every datagram back; `udp-clients`: ten sockets with a hundred datagrams each;
-//! * `quic`: sends every stream back (quinn); `quic-clients`: five connections with ten streams each.
+//! * `quic`: sends every stream back (quinn); `quic-clients`: five connections with ten streams each;
+//! * `tcp-clients`: ten connections with twenty messages each;
+//! * `smol`, `smol-threads`: sends streams and datagrams back, with one thread or several; `smol-clients`: twenty sockets (`on_smol.rs`).
 //!
 //! Clients check every octet, and say how many answers were right.
+
+mod on_smol;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -30,18 +34,31 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-#[tokio::main]
-async fn main() -> Result<(), Failure> {
+/// How long a message of a stream is.
+const STREAM_LEN: u32 = 20_000;
+
+fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, address] = arguments.as_slice() else {
-        return Err("runtimes http|http-clients|udp|udp-clients|quic|quic-clients ADDRESS".into());
+        return Err("runtimes WHAT ADDRESS".into());
     };
     let at: SocketAddr = address.parse()?;
     match what.as_str() {
+        "smol" => on_smol::echo(at, 1),
+        "smol-threads" => on_smol::echo(at, 4),
+        "smol-clients" => on_smol::clients(at),
+        what => on_tokio(what, at),
+    }
+}
+
+#[tokio::main]
+async fn on_tokio(what: &str, at: SocketAddr) -> Result<(), Failure> {
+    match what {
         "http" => http(at).await,
         "udp" => udp(at).await,
         "quic" => quic(at).await,
         "http-clients" => many(10, |n| http_client(at, n)).await,
+        "tcp-clients" => many(10, |n| tcp_client(at, n)).await,
         "udp-clients" => many(10, |n| udp_client(at, n)).await,
         "quic-clients" => {
             let client = quic_client(at)?;
@@ -61,6 +78,10 @@ where
     while let Some(ended) = clients.join_next().await {
         right += ended???;
     }
+    say_right(right)
+}
+
+fn say_right(right: u32) -> Result<(), Failure> {
     let said = format!("{right} right answers\n");
     Ok(std::io::Write::write_all(
         &mut std::io::stdout(),
@@ -108,6 +129,19 @@ async fn http_client(at: SocketAddr, _number: u32) -> Result<u32, Failure> {
             }
         }
         right += u32::from(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+    Ok(right)
+}
+
+async fn tcp_client(at: SocketAddr, number: u32) -> Result<u32, Failure> {
+    let mut connection = TcpStream::connect(at).await?;
+    let mut right = 0;
+    for round in 0..20 {
+        let sent = octets(number * 100 + round, STREAM_LEN);
+        let mut got = vec![0; sent.len()];
+        let (mut from, mut to) = connection.split();
+        tokio::try_join!(to.write_all(&sent), from.read_exact(&mut got))?;
+        right += u32::from(got == sent);
     }
     Ok(right)
 }

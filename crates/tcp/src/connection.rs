@@ -56,7 +56,7 @@ pub(crate) use handshake::TIMESTAMPS_LEN;
 pub use close::Shutdown;
 pub use fast_open::FastOpenEnd;
 pub use layout::Direction;
-pub use repair::{InvalidSnapshot, Remains, RepairTimestamps, RepairWindow, Snapshot};
+pub use repair::{InvalidSnapshot, Remains, RepairTimestamps, RepairWindow, Snapshot, UrgentOctet};
 pub use reset::reset_for;
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).

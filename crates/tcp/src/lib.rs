@@ -175,7 +175,7 @@ mod transmit;
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
 pub use connection::{
     Connection, Direction, FastOpenEnd, InvalidSnapshot, Remains, RepairTimestamps, RepairWindow,
-    SequenceNumbers, Shutdown, Snapshot, reset_for,
+    SequenceNumbers, Shutdown, Snapshot, UrgentOctet, reset_for,
 };
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use fast_open::{

@@ -244,6 +244,56 @@ static void urgent(void)
     MUST(close(fd));
 }
 
+/* What is urgent and was not read passed to a child, which is the first to use the connection after the fork. */
+static void urgent_for_child(int fd, int is_inline, int is_read, int has_passed)
+{
+    MUST(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &is_inline, sizeof is_inline));
+    put(fd, "u", 0);
+    await_urgent(fd);
+    sleep_msec(50);
+    if (is_read)
+        say_recv("parent has it", fd, 1, MSG_OOB);
+    if (has_passed)
+        say_recv("parent reads before it", fd, 9, 0);
+    fflush(stdout);
+    pid_t child = fork();
+    MUST(child);
+    if (child == 0) {
+        sleep_msec(20);
+        say_recv("peek", fd, 1, MSG_PEEK);
+        say_events(fd);
+        say_mark(fd);
+        say_recv("it", fd, 1, MSG_OOB);
+        say_recv("it again", fd, 1, MSG_OOB);
+        for (int i = 0; i < 3; i++) {
+            say_recv("stream", fd, 9, MSG_DONTWAIT);
+            say_mark(fd);
+        }
+        put(fd, "t", 0);
+        say_recv("text", fd, 4, MSG_WAITALL);
+        put(fd, "u", 0);
+        await_urgent(fd);
+        sleep_msec(50);
+        say_recv("the next", fd, 1, MSG_OOB);
+        say_recv("before the next", fd, 9, 0);
+        say_recv("behind the next", fd, 9, 0);
+        fflush(stdout);
+        _exit(0);
+    }
+    MUST(waitpid(child, NULL, 0));
+    MUST(close(fd));
+}
+
+static void urgent_passed_on(void)
+{
+    for (int way = 0; way < 4; way++) {
+        printf("way %d\n", way);
+        urgent_for_child(way == 1 || way == 2 ? accepted('-') : connected(), 0, way & 1, way >> 1);
+    }
+    printf("inline\n");
+    urgent_for_child(connected(), 1, 0, 0);
+}
+
 /* ---- signals ---- */
 
 /* Whether the signal comes of what is urgent. */
@@ -449,6 +499,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"urgent", urgent},
+        {"urgent_passed_on", urgent_passed_on},
         {"signals", signals},
         {"signals_from_the_beginning", signals_from_the_beginning},
         {"options_later", options_later},

@@ -87,6 +87,34 @@ pub(crate) fn state(fd: c_int) -> Option<u8> {
     Some(state[0])
 }
 
+/// How many octets have come to a connection since it began, those put into it included.
+pub(crate) fn received_octets(fd: c_int) -> Option<u64> {
+    // `struct tcp_info`: `tcpi_bytes_received`
+    const OFFSET: usize = 128;
+    let mut info = [0; OFFSET + 8];
+    option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
+    info.last_chunk().copied().map(u64::from_ne_bytes)
+}
+
+/// Takes the urgent octet, without waiting.
+pub(crate) fn take_urgent(fd: c_int) {
+    let mut octet = [0_u8];
+    let none = std::ptr::null_mut::<c_void>();
+    let flags = libc::MSG_OOB | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel writes one octet, and no address.
+    unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            fd,
+            octet.as_mut_ptr(),
+            1,
+            flags,
+            none,
+            none,
+        )
+    };
+}
+
 /// The next number that a socket sends, which only repair tells. It ends quietly.
 pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
     repair_begins(fd)?;

@@ -20,8 +20,10 @@ use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
 
 mod remains;
+mod urgent;
 
 pub(super) use remains::{connect_with, tell};
+use urgent::Unread;
 
 /// What came for a connection while it was being moved.
 #[derive(Debug)]
@@ -255,21 +257,25 @@ fn put<S: TcpStack>(
     let Some(snapshot) = stream.connection.export(now()) else {
         return streams::repair_ends(fd, false);
     };
-    let unread: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
-    let before = streams::widen_buffers(fd, snapshot.unacknowledged.len(), unread);
-    connect_silently(fd, local, peer, &snapshot, unread)?;
+    let len: usize = snapshot.unread.iter().map(|data| data.as_ref().len()).sum();
+    let unread = Unread::of(&snapshot);
+    let before = streams::widen_buffers(fd, snapshot.unacknowledged.len(), len);
+    connect_silently(fd, local, peer, &snapshot, len)?;
     set_options(fd, &snapshot)?;
     streams::choose_queue(fd, RepairQueue::Receive)?;
-    for data in &snapshot.unread {
-        put_all(fd, data.as_ref())?;
-    }
+    put_all(fd, &unread.before)?;
     let in_flight = snapshot.snd_nxt - snapshot.snd_una;
     let in_flight = snapshot.unacknowledged.len().min(in_flight as usize);
     let (sent, unsent) = snapshot.unacknowledged.split_at(in_flight);
     streams::choose_queue(fd, RepairQueue::Send)?;
     put_all(fd, sent)?;
-    streams::set_tcp_option(fd, libc::TCP_REPAIR_WINDOW, &snapshot.repair_window())?;
+    streams::set_tcp_option(
+        fd,
+        libc::TCP_REPAIR_WINDOW,
+        &unread.window(snapshot.repair_window()),
+    )?;
     streams::repair_ends(fd, true)?;
+    unread.arrive(host, fd, (stream.local, stream.peer), &snapshot)?;
     put_all(fd, unsent)?;
     end(host, fd, stream.local, stream.peer, &snapshot)?;
     streams::restore_buffers(fd, before);

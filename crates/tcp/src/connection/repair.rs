@@ -29,6 +29,8 @@ pub struct Snapshot<P> {
     pub rcv_nxt: SeqNumber,
     /// What was not read; it ends at `rcv_nxt`, or at the FIN before that.
     pub unread: Vec<P>,
+    /// The urgent octet that was not passed yet. No repair takes it, and [`Connection::import`] does not: it has to be announced again.
+    pub urgent: Option<UrgentOctet>,
     /// `struct tcp_repair_window`
     pub window: RepairWindow,
     /// The MSS that the peer announced (`TCPOPT_MAXSEG`).
@@ -79,6 +81,15 @@ impl<P> Snapshot<P> {
             (window.rcv_wup - fin).0,
         ]
     }
+}
+
+/// What the peer has announced as urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrgentOctet {
+    /// Its place: among what was not read, or at the next number expected or later.
+    pub seq: SeqNumber,
+    /// Somebody has read it (`MSG_OOB`).
+    pub is_read: bool,
 }
 
 /// `TCP_REPAIR_WINDOW`, in octets.
@@ -141,6 +152,7 @@ impl<P: Payload> Connection<P> {
             unacknowledged,
             rcv_nxt: receiver.rcv_nxt,
             unread,
+            urgent: receiver.urgent.announced(),
             window: RepairWindow {
                 snd_wl1: sender.snd_wl1(),
                 snd_wnd: sender.snd_wnd,

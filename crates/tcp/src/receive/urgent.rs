@@ -1,6 +1,6 @@
 //! Urgent data as Linux has it: one octet, the one before the urgent pointer (RFC 6093 §3.1), taken out of the stream.
 
-use crate::{SeqNumber, UrgentError};
+use crate::{SeqNumber, UrgentError, UrgentOctet};
 
 /// The urgent octet of the receiving side (`tcp_check_urg`, `tcp_urg`, `tcp_recv_urg`).
 ///
@@ -81,6 +81,12 @@ impl Urgent {
     #[inline]
     pub(crate) fn mark(&self) -> Option<SeqNumber> {
         (self.state != UrgentState::None).then_some(self.seq)
+    }
+
+    /// What another stack has to be told to know as much.
+    pub(crate) fn announced(&self) -> Option<UrgentOctet> {
+        let is_read = self.state == UrgentState::Read;
+        self.mark().map(|seq| UrgentOctet { seq, is_read })
     }
 
     /// The octet is there (`POLLPRI`).

@@ -60,6 +60,7 @@ pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
         } else {
             vec![unread]
         },
+        urgent: None,
         window: RepairWindow {
             snd_wl1: SeqNumber(snd_wl1),
             snd_wnd,
