@@ -203,6 +203,11 @@ pub(crate) fn file_id_at(path: &CStr) -> io::Result<FileId> {
     status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW).map(FileId::from)
 }
 
+/// The same in numbers.
+pub(crate) fn device_and_inode_at(path: &CStr) -> io::Result<(libc::dev_t, u64)> {
+    file_id_at(path).map(|id| (id.device, id.inode))
+}
+
 impl From<libc::stat> for FileId {
     fn from(status: libc::stat) -> Self {
         Self {
