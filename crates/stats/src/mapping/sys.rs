@@ -168,20 +168,6 @@ pub(crate) fn read<'b>(fd: &Fd, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     Ok(start_of(buffer, check(result)?))
 }
 
-pub(crate) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
-    // SAFETY: the path ends with a zero byte and the buffer is writable for its length.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_readlinkat,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            buffer.as_mut_ptr(),
-            buffer.len(),
-        )
-    };
-    Ok(start_of(buffer, check(result)?))
-}
-
 /// The working directory, without the final zero byte.
 pub(crate) fn working_directory(buffer: &mut [u8]) -> io::Result<&[u8]> {
     // SAFETY: the buffer is writable for its length.
