@@ -16,6 +16,7 @@ use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
+use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::listen::{Listening, Place};
 use crate::tcp::offload::server_rule;
 use crate::tcp::socket::Role;
@@ -47,10 +48,13 @@ impl<S: TcpStack> TcpSocket<S> {
                 self.begin_listening(host, fd, (local, does_share), places, backlog)
             });
         if let Err(reason) = begun {
-            let call = self.common.rights_went().unwrap_or_default();
-            let is_about_call = reason == Reason::RightsGone;
-            let detail = if is_about_call { call } else { "" };
-            host.leave_to_kernel_about(self.into(), reason, detail);
+            let detail = match reason {
+                Reason::RightsGone => self.common.rights_went().unwrap_or_default().to_owned(),
+                Reason::Held => host.links.holders_of(local.ip(), &host.links.facts()),
+                Reason::PortShared if has_reuse_port(fd) => REUSE_PORT.to_owned(),
+                _ => String::new(),
+            };
+            host.leave_to_kernel_about(self.into(), reason, &detail);
             self.takes_from_shared(host, fd);
         }
     }
