@@ -182,6 +182,57 @@ fn a_listener_goes_over_while_a_thread_waits_in_epoll() {
     listener_goes_over(7747, &["epoll"]);
 }
 
+/// What calls on a listener say, and how long they take.
+const CALLS: &str = r"
+import os, socket, struct, sys, threading, time
+address = sys.argv[1]
+def accepts(what):
+    begun = time.time()
+    try:
+        s.accept()
+    except OSError as error:
+        print(what, error.errno, round(time.time() - begun), flush=True)
+def waits(seconds):
+    time_val = struct.pack('ll', seconds, 0)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time_val)
+s = socket.create_server((address, 7748))
+waits(1)
+accepts('time is over')
+waits(0)
+thread = threading.Timer(1, lambda: s.shutdown(socket.SHUT_RDWR))
+thread.start()
+accepts('shut down')
+thread.join()
+accepts('does not listen')
+s.listen()
+s.setblocking(False)
+accepts('not blocking')
+s.close()
+s = socket.create_server((address, 7749))
+child = os.fork()
+if child == 0:
+    s.accept()
+    os._exit(3)
+client = socket.create_connection((address, 7749))
+print('child', os.waitpid(child, 0)[1] >> 8, flush=True)
+";
+
+#[test]
+fn a_listener_that_waits_for_its_interface_is_as_the_kernels() {
+    let pair = or_skip!(Namespaces::pair());
+    let address = Pair::ADDRESS_B.to_string();
+    let mut on_kernel = pair.b.command(Path::new("python3"));
+    let on_kernel = on_kernel.args(["-c", CALLS, &address]).output().unwrap();
+    let _holder = start_c(&pair, "echo", 7746);
+    let mut held = preloaded(&pair.b, Path::new("python3")).unwrap();
+    let held = held.args(["-c", CALLS, &address]).output().unwrap();
+    let log = String::from_utf8_lossy(&held.stderr).into_owned();
+    assert!(log.contains("(echo) holds it"), "{log}");
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said(&held), said(&on_kernel));
+    assert!(said(&held).ends_with("child 3\n"), "{}", said(&held));
+}
+
 /// Opens a socket and closes it; another one when a line comes, and then sends each datagram back.
 const COMES_BACK: &str = r"
 import socket, sys
