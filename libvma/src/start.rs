@@ -139,7 +139,7 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
                 cpuset: config.internal_thread_cpuset.clone(),
             });
             engine.follow_rules(rules_file::load(&config));
-            engine.list_earlier_sockets();
+            engine.list_earlier_sockets(is_child);
             // A child may find the interface in its parent's hands.
             let needs_interface =
                 config.exception_handling == ExceptionHandling::ExitOnFailedStart && !is_child;

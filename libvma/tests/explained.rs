@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use stats::SocketSnapshot;
-use testkit::{Accelerated, Namespaces, Pair, or_skip, preloaded};
+use stats::{Reader, SocketSnapshot};
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -91,4 +91,95 @@ fn every_datagram_that_the_kernel_carried_has_a_reason() {
         has(&sent, "a socket option needs the kernel", 4);
         has(&received, "a socket option needs the kernel", 4);
     });
+}
+
+/// What a process says of its sockets: the reasons with what they are about, and then of those that are listed only.
+fn explanations(reader: &Reader) -> Vec<String> {
+    let reasons = reader.reasons().unwrap();
+    let name = |code| {
+        let named = reasons.iter().find(|reason| reason.code == code).unwrap();
+        named.name.clone()
+    };
+    let about = |socket: &SocketSnapshot| match socket.detail.as_str() {
+        "" => name(socket.reason),
+        detail => format!("{}: {detail}", name(socket.reason)),
+    };
+    let sockets = reader.sockets().unwrap();
+    let listed = reader.kernel_sockets().unwrap();
+    let listed = listed
+        .iter()
+        .map(|it| format!("listed: {}", name(it.reason)));
+    sockets.iter().map(about).chain(listed).collect()
+}
+
+fn python(pair: &Pair, script: &str, more: &[&str]) -> Accelerated {
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", script, &Pair::ADDRESS_B.to_string()]);
+    command.args(more);
+    let mut program = Accelerated::start(command).unwrap();
+    let is_open = eventually(SOON, || program.process().stdout().contains("open"));
+    assert!(is_open, "{}", program.process().stderr());
+    program
+}
+
+/// A listener, and a child with a descriptor of it that opens sockets of its own.
+const LISTENERS: &str = r"
+import os, socket, sys
+first = socket.create_server((sys.argv[1], 7750))
+read, write = os.pipe()
+if os.fork() == 0:
+    os.close(write)
+    second = socket.create_server((sys.argv[1], 7751))
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.bind((sys.argv[1], 7752))
+    print('open', os.getpid(), flush=True)
+    os.read(read, 1)
+    os._exit(0)
+sys.stdin.read()
+";
+
+#[test]
+fn a_listener_is_listed_once_and_a_child_names_who_has_the_interface() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut parent = python(&pair, LISTENERS, &[]);
+    assert_eq!(explanations(&parent.reader()), ["offloaded"]);
+    let name = parent.reader().process().program.clone();
+    assert_eq!(name, "python3", "as ps has it");
+    let holder = format!("vb: process {} (python3)", parent.process().pid());
+    let said = parent.process().stdout();
+    let child = said.split_whitespace().last().unwrap().parse().unwrap();
+    let held = format!("another process holds the interface: {holder}");
+    let shown = explanations(&parent.reader_of(child));
+    assert_eq!(
+        shown,
+        [&*held, &*held, "listed: shared with a child since fork"]
+    );
+}
+
+const SHARING: &str = r"
+import socket, sys
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    s = socket.socket(socket.AF_INET, kind)
+    s.setsockopt(socket.SOL_SOCKET, getattr(socket, sys.argv[2]), 1)
+    s.bind((sys.argv[1], 7760))
+    if kind == socket.SOCK_STREAM:
+        s.listen()
+        stream = s
+print('open', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn a_port_that_is_shared_names_the_option() {
+    let pair = or_skip!(Namespaces::pair());
+    let programs = [(); 2].map(|()| python(&pair, SHARING, &["SO_REUSEPORT"]));
+    let shared = "the port is shared by several sockets: SO_REUSEPORT";
+    for program in &programs {
+        let has_said = || explanations(&program.reader()) == [shared, shared];
+        assert!(
+            eventually(SOON, has_said),
+            "{:?}",
+            explanations(&program.reader())
+        );
+    }
 }

@@ -118,6 +118,121 @@ fn nginx_as_it_is_shipped_lets_the_interface_go() {
     fs::remove_dir_all(own).unwrap();
 }
 
+/// Sends and expects it back.
+fn comes_back(client: &mut TcpStream, text: &[u8]) {
+    client.write_all(text).unwrap();
+    let mut answer = vec![0; text.len()];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, text);
+}
+
+/// A listener that finds the interface with a process that leaves it. Connections of before go on in the kernel.
+fn listener_goes_over(port: u16, more: &[&str]) {
+    let pair = or_skip!(Namespaces::pair());
+    let _master = start_c(&pair, "idle_master", port);
+    let mut command = preloaded(&pair.b, &program("later")).unwrap();
+    command.args([Pair::ADDRESS_B.to_string(), (port + 1).to_string()]);
+    command.args(more);
+    let mut server = started(command);
+    let listener = server.sockets().remove(0);
+    assert!(listener.detail.starts_with("vb: process"), "{listener:?}");
+    let connect = || TcpStream::connect((Pair::ADDRESS_B, port + 1));
+    let mut early: Vec<_> = (0..3).map(|_| pair.a.enter(connect).unwrap()).collect();
+    for client in &mut early {
+        client.set_read_timeout(Some(SOON)).unwrap();
+        comes_back(client, b"early");
+    }
+    goes_past_the_kernel(&mut server);
+    assert_eq!(server.sockets().len(), 1);
+    for round in 0..20_u32 {
+        let mut late = pair.a.enter(connect).unwrap();
+        late.set_read_timeout(Some(SOON)).unwrap();
+        comes_back(&mut late, &[7; 5000]);
+        let accepted = server.sockets();
+        assert!(accepted.iter().all(|it| it.offloaded), "{accepted:?}");
+        for client in &mut early {
+            for ping in 0..10_u32 {
+                comes_back(client, &(round * 10 + ping).to_be_bytes());
+            }
+        }
+    }
+    // Those of the kernel reach it on their own.
+    let received: u64 = server
+        .reader()
+        .rings()
+        .unwrap()
+        .iter()
+        .map(|it| it.rx_packets)
+        .sum();
+    assert!(
+        received < 400,
+        "{received} packets of 20 connections, and not of 600 pings"
+    );
+    drop(early);
+    assert_eq!(answers(&pair, port + 1, b"line"), b"line");
+}
+
+#[test]
+fn a_listener_goes_over_while_a_thread_waits_in_accept() {
+    listener_goes_over(7747, &[]);
+}
+
+#[test]
+fn a_listener_goes_over_while_a_thread_waits_in_epoll() {
+    listener_goes_over(7747, &["epoll"]);
+}
+
+/// What calls on a listener say, and how long they take.
+const CALLS: &str = r"
+import os, socket, struct, sys, threading, time
+address = sys.argv[1]
+def accepts(what):
+    begun = time.time()
+    try:
+        s.accept()
+    except OSError as error:
+        print(what, error.errno, round(time.time() - begun), flush=True)
+def waits(seconds):
+    time_val = struct.pack('ll', seconds, 0)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time_val)
+s = socket.create_server((address, 7748))
+waits(1)
+accepts('time is over')
+waits(0)
+thread = threading.Timer(1, lambda: s.shutdown(socket.SHUT_RDWR))
+thread.start()
+accepts('shut down')
+thread.join()
+accepts('does not listen')
+s.listen()
+s.setblocking(False)
+accepts('not blocking')
+s.close()
+s = socket.create_server((address, 7749))
+child = os.fork()
+if child == 0:
+    s.accept()
+    os._exit(3)
+client = socket.create_connection((address, 7749))
+print('child', os.waitpid(child, 0)[1] >> 8, flush=True)
+";
+
+#[test]
+fn a_listener_that_waits_for_its_interface_is_as_the_kernels() {
+    let pair = or_skip!(Namespaces::pair());
+    let address = Pair::ADDRESS_B.to_string();
+    let mut on_kernel = pair.b.command(Path::new("python3"));
+    let on_kernel = on_kernel.args(["-c", CALLS, &address]).output().unwrap();
+    let _holder = start_c(&pair, "echo", 7746);
+    let mut held = preloaded(&pair.b, Path::new("python3")).unwrap();
+    let held = held.args(["-c", CALLS, &address]).output().unwrap();
+    let log = String::from_utf8_lossy(&held.stderr).into_owned();
+    assert!(log.contains("(echo) holds it"), "{log}");
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said(&held), said(&on_kernel));
+    assert!(said(&held).ends_with("child 3\n"), "{}", said(&held));
+}
+
 /// Opens a socket and closes it; another one when a line comes, and then sends each datagram back.
 const COMES_BACK: &str = r"
 import socket, sys

@@ -184,11 +184,15 @@ fn each_socket_says_why_it_is_the_kernels_and_what_that_is_about() {
             "flags or control data need the kernel",
             "MSG_MORE",
         ),
-        ("shared_port", "the port is shared by several sockets", ""),
+        (
+            "shared_port",
+            "the port is shared by several sockets",
+            "SO_REUSEADDR",
+        ),
         (
             "shared_port_too",
             "the port is shared by several sockets",
-            "",
+            "SO_REUSEADDR",
         ),
         ("nested", "its epoll set is nested in another", ""),
         ("passed", "its descriptor was passed to another process", ""),

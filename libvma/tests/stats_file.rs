@@ -130,3 +130,42 @@ fn what_a_killed_process_leaves_for_vma_stats_goes_at_the_next_start() {
     drop((alive, next));
     fs::remove_dir_all(&directory).unwrap();
 }
+
+/// Opens a socket, and becomes itself anew while a child has what it had; then opens another and waits.
+const AGAIN: &str = r#"
+    use Socket;
+    $| = 1;
+    socket(A, PF_INET, SOCK_DGRAM, 0) or die;
+    bind(A, sockaddr_in(0, INADDR_LOOPBACK)) or die;
+    if (shift eq "first") {
+        pipe(R, W);
+        if (fork() == 0) {
+            close(W);
+            <R>;
+            exit(0);
+        }
+        $^F = 1000;
+        exec($^X, "-e", $ENV{SCRIPT}, "second");
+    }
+    print "open\n";
+    <STDIN>;
+"#;
+
+#[test]
+fn a_process_that_becomes_another_program_goes_on_to_publish() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("statistics-again");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir(&directory).unwrap();
+    let mut command = preloaded_in_place(Path::new("perl")).unwrap();
+    command.args(["-e", AGAIN, "first"]).env("SCRIPT", AGAIN);
+    command.env("VMA_STATS_SHMEM_DIR", &directory);
+    command.env("VMA_OFFLOADED_SOCKETS", "0");
+    let mut running = Running::start_interactive(command).unwrap();
+    assert!(running.wait_for_output("open\n", SOON));
+    let shown = stats::Reader::open(&directory, running.pid()).unwrap();
+    assert_eq!(shown.sockets().unwrap().len(), 1);
+    let said = running.stderr();
+    assert!(!said.contains("no statistics"), "{said}");
+    drop(running);
+    fs::remove_dir_all(&directory).unwrap();
+}

@@ -65,13 +65,11 @@ pub(crate) fn listing(options: &Options) -> Listing {
     listing
 }
 
-/// Whether the process runs the program `name`: by its executable, or by what it says itself where
-/// this user may not see the executable.
+/// Whether the process runs the program `name`: by the name that `ps` and this program show, or by its executable, whose name may be
+/// longer or another where that was started by a symbolic link.
 fn runs(process: &stats::Published, name: &str) -> bool {
-    match fs::read_link(format!("/proc/{}/exe", process.pid)) {
-        Ok(path) => file_name(&path) == name,
-        Err(_) => process.program == name,
-    }
+    let executable = || fs::read_link(format!("/proc/{}/exe", process.pid));
+    process.program == name || executable().is_ok_and(|path| file_name(&path) == name)
 }
 
 /// The kernel marks an executable that was replaced while it runs.
@@ -106,15 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn name_matches_the_executable_of_a_process_that_can_be_seen() {
+    fn name_matches_what_is_shown_or_the_executable() {
         let own = file_name(&std::env::current_exe().unwrap());
         let process = |pid, program: &str| stats::Published {
             pid,
             program: program.to_owned(),
             path: "vmastat".into(),
         };
-        assert!(runs(&process(std::process::id(), "other"), &own));
-        assert!(!runs(&process(std::process::id(), "other"), "other"));
+        assert!(runs(&process(std::process::id(), "link"), &own));
+        assert!(runs(&process(std::process::id(), "link"), "link"));
+        assert!(!runs(&process(std::process::id(), "link"), "other"));
         // No process has this id, so only the name in the file is left.
         assert!(runs(&process(4_194_999, "other"), "other"));
     }

@@ -7,6 +7,7 @@ pub(crate) const SOCK_DESTROY: u16 = 21;
 pub(crate) const AF_INET: u8 = 2;
 pub(crate) const AF_INET6: u8 = 10;
 pub(crate) const TCP_FIN_WAIT2: u8 = 5;
+pub(crate) const TCP_SYN_RECV: u8 = 3;
 pub(crate) const TCP_TIME_WAIT: u8 = 6;
 pub(crate) const TCP_LISTEN: u8 = 10;
 pub(crate) const IPPROTO_TCP: u8 = 6;

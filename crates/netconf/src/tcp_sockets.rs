@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::inet_diag::{
     self, AF_INET, AF_INET6, Entry, IPPROTO_TCP, NO_COOKIE, SOCK_DESTROY, SOCK_DIAG_BY_FAMILY,
-    TCP_FIN_WAIT2, TCP_LISTEN, TCP_TIME_WAIT,
+    TCP_FIN_WAIT2, TCP_LISTEN, TCP_SYN_RECV, TCP_TIME_WAIT,
 };
 
 /// A TCP socket of the kernel.
@@ -100,7 +100,7 @@ impl TcpSockets {
         Ok(found.and_then(|entry| described(&entry)))
     }
 
-    /// All connections whose local end has this port. The kernel walks its whole table.
+    /// All connections whose local end has this port and whose handshake is over. The kernel walks its whole table.
     ///
     /// # Errors
     ///
@@ -114,6 +114,8 @@ impl TcpSockets {
                 &inet_diag::request(family, IPPROTO_TCP, port),
                 |message| {
                     let entry = inet_diag::parse(message.payload);
+                    let is_made = |entry: &Entry| entry.state != TCP_SYN_RECV;
+                    let entry = entry.filter(is_made);
                     found.extend(entry.and_then(|entry| described(&entry)));
                     ControlFlow::Continue(())
                 },

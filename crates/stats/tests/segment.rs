@@ -1,9 +1,12 @@
 //! Writer and reader together, over real files.
 
-use std::fs;
+use std::ffi::CString;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::{fs, io};
 
 use stats::{
     Capacity, CreateError, Identity, MAX_ENTRIES, PROTOCOL_UDP, ReadError, Reader, Row,
@@ -436,12 +439,28 @@ fn a_name_that_another_user_has_taken_hides_nobody() {
     assert!(!path.exists() && file(dir.path()).exists());
 }
 
+/// Another process has locked a file until its standard input ends.
+fn locked_by_another(path: &Path) -> Child {
+    let mut command = Command::new("cat");
+    let opened = fs::File::open(path).unwrap();
+    command.stdin(Stdio::piped()).stdout(opened);
+    let lock = || {
+        // SAFETY: takes no memory.
+        match unsafe { libc::flock(libc::STDOUT_FILENO, libc::LOCK_EX | libc::LOCK_NB) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: a system call only, between fork and exec.
+    unsafe { command.pre_exec(lock) };
+    command.spawn().unwrap()
+}
+
 #[test]
 fn file_of_a_process_that_runs_elsewhere_stays() {
     let dir = directory();
     fs::write(file(dir.path()), "of a process of another PID namespace").unwrap();
-    let held = fs::File::open(file(dir.path())).unwrap();
-    held.lock().unwrap();
+    let mut holder = locked_by_another(&file(dir.path()));
     let error = Segment::create(dir.path(), &identity(), CAPACITY).unwrap_err();
     assert!(matches!(error, CreateError::InUse), "{error}");
     assert!(file(dir.path()).exists());
@@ -453,11 +472,15 @@ fn file_of_a_process_that_runs_elsewhere_stays() {
     assert!(list_directory(dir.path()).unwrap().stale.is_empty());
     other.unlock().unwrap();
     assert_eq!(list_directory(dir.path()).unwrap().stale, [elsewhere]);
-    held.unlock().unwrap();
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
     let segment = create(dir.path());
     // The mapping holds the lock, though the descriptor is closed.
     let probe = fs::File::open(file(dir.path())).unwrap();
     assert!(probe.try_lock_shared().is_err());
+    // Another copy of the library in this process does not take it away.
+    let error = Segment::create(dir.path(), &identity(), CAPACITY).unwrap_err();
+    assert!(matches!(error, CreateError::InUse), "{error}");
     drop(segment);
 }
 
@@ -530,7 +553,7 @@ fn impossible_places_are_errors() {
 #[test]
 fn fifo_does_not_stop_the_reader() {
     let dir = directory();
-    let path = std::ffi::CString::new(file(dir.path()).to_str().unwrap()).unwrap();
+    let path = CString::new(file(dir.path()).to_str().unwrap()).unwrap();
     // SAFETY: the path ends with a zero byte.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o644) }, 0);
     let error = Reader::open(dir.path(), pid()).unwrap_err();

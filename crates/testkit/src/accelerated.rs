@@ -118,12 +118,17 @@ impl Accelerated {
     ///
     /// As [`Accelerated::sockets`].
     pub fn reader(&self) -> Reader {
-        Reader::open(&self.directory, self.process.pid()).unwrap_or_else(|error| {
-            panic!(
-                "no statistics of {}: {error}\n{}",
-                self.process.pid(),
-                self.process.stderr()
-            )
+        self.reader_of(self.process.pid())
+    }
+
+    /// Those of a process that it has started.
+    ///
+    /// # Panics
+    ///
+    /// As [`Accelerated::sockets`].
+    pub fn reader_of(&self, pid: u32) -> Reader {
+        Reader::open(&self.directory, pid).unwrap_or_else(|error| {
+            panic!("no statistics of {pid}: {error}\n{}", self.process.stderr())
         })
     }
 

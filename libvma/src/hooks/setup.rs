@@ -357,7 +357,7 @@ hook! {
         if result == 0 {
             listens(true);
         } else if let Some((engine, socket)) = runtime::stream(fd)
-            && socket.is_listener()
+            && (socket.is_listener() || socket.waits_to_listen())
         {
             let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));
         }

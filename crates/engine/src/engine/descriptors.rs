@@ -113,6 +113,10 @@ impl<B: Backend> Engine<B> {
             self.streams.give(object);
             return None;
         }
+        // It may have been made just before the engine.
+        if self.is_listed(fd) {
+            self.listed_closes(fd);
+        }
         Some(socket)
     }
 

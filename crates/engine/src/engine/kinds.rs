@@ -145,7 +145,7 @@ impl<B: Backend> Stack for AnySocket<B> {
     fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32> {
         match self {
             Self::Udp(socket) => socket.follow_kernel(host, may_open),
-            Self::Tcp(socket) => socket.follow_kernel(host),
+            Self::Tcp(socket) => socket.follow_kernel(host, may_open),
         }
     }
 

@@ -91,6 +91,15 @@ impl<S: Stack> Attachment<S> {
         self.reuses_address
     }
 
+    /// The option by which it may share its port, for a reader.
+    pub(crate) fn sharing_option(&self) -> &'static str {
+        match (self.shares_port, self.reuses_address) {
+            (true, _) => "SO_REUSEPORT",
+            (false, true) => "SO_REUSEADDR",
+            (false, false) => "",
+        }
+    }
+
     pub(crate) fn opened(family: Family) -> Self {
         let mut groups = SocketGroups::default();
         // `IP_MULTICAST_ALL` of a socket of `AF_INET6` is off (`inet6_create`, net/ipv6/af_inet6.c).

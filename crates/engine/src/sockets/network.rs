@@ -210,7 +210,7 @@ pub trait KernelConnections: fmt::Debug + Send + Sync {
         link: u32,
     ) -> io::Result<Option<KernelConnection>>;
 
-    /// All connections whose end here has this port. The kernel walks its whole table.
+    /// All connections whose end here has this port and whose handshake is over. The kernel walks its whole table.
     ///
     /// # Errors
     /// The kernel does not say.

@@ -51,7 +51,7 @@ reasons! {
         "Look for the cause and the remedy in the log (VMA_TRACELEVEL=3): privileges, queues, locked memory, driver";
     /// Several sockets share the port; only the kernel can choose between them.
     PortShared = 7, "the port is shared by several sockets",
-        "Give each socket a port of its own, or bind to different addresses";
+        "Give each socket a port of its own, or do without the option that is named (haproxy: noreuseport), if the program can";
     /// `SO_REUSEPORT` of a listener, with `SO_INCOMING_CPU`, or where `net.ipv4.tcp_migrate_req` is on.
     ReusePort = 8, "only the kernel chooses among its SO_REUSEPORT listeners",
         "Do without SO_INCOMING_CPU, and set net.ipv4.tcp_migrate_req to 0";

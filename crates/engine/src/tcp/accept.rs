@@ -37,7 +37,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Waits for a connection.
     pub fn wait_for_connection(&'static self, call: &mut StreamCall) -> Accepting {
-        if !self.is_listener() {
+        if !self.is_listener() && !self.waits_to_listen() {
             return Accepting::Other(StreamOutcome::Kernel);
         }
         let mut polls = 0;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
 
+use crate::sockets::attachment::MayOpen;
 use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
@@ -132,7 +133,10 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The network or a device has changed. Under the control lock.
-    pub(crate) fn follow_kernel(&'static self, host: &Host<S>) -> Vec<u32> {
+    pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
+        if self.waits_to_listen() {
+            return self.listens_at_last(host, may_open);
+        }
         let is_lost = match &*self.role.lock() {
             Role::Stream(stream) => Some(stream.interface.is_lost()),
             Role::Listener(_) => None,

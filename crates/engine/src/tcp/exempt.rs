@@ -10,6 +10,7 @@ mod table;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +25,7 @@ use crate::sockets::delivery;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::internal_thread::InternalThread;
-use crate::sockets::network::{KernelConnections, Network};
+use crate::sockets::network::{KernelConnection, KernelConnections, Network};
 use crate::sockets::stack::Stack;
 use crate::sys::streams;
 use crate::tcp::common::{Stranger, now};
@@ -89,6 +90,24 @@ impl<S: Stack> Exempt<S> {
     /// The kernel has the connection of this flow, at `fd`, and gets its segments from here on if that takes an exemption. Those that
     /// have come meanwhile are the caller's to pass on. Under the control lock.
     pub(super) fn begin(&self, interface: &'static Interface<S>, flow: &Flow, fd: c_int) {
+        let cookie = || {
+            let cookie = streams::cookie(fd);
+            cookie.map_err(|errno| io::Error::from_raw_os_error(errno.0))
+        };
+        self.begin_of(interface, flow, cookie);
+    }
+
+    /// The same of a connection of the kernel's whose socket has this cookie. Under the control lock.
+    pub(super) fn begin_with(&self, interface: &'static Interface<S>, flow: &Flow, cookie: u64) {
+        self.begin_of(interface, flow, || Ok(cookie));
+    }
+
+    fn begin_of(
+        &self,
+        interface: &'static Interface<S>,
+        flow: &Flow,
+        cookie: impl FnOnce() -> io::Result<u64>,
+    ) {
         let (Some(peer), Some(kernels)) = (flow.peer, self.kernels()) else {
             return;
         };
@@ -99,8 +118,7 @@ impl<S: Stack> Exempt<S> {
                 // From here on it waits for what the kernel tells.
                 self.internal_thread.call();
             }
-            let cookie = streams::cookie(fd);
-            cookie.map_err(|errno| std::io::Error::from_raw_os_error(errno.0))
+            cookie()
         });
         match begun {
             Ok(Some(cookie)) => {
@@ -108,17 +126,24 @@ impl<S: Stack> Exempt<S> {
             }
             Ok(None) => {}
             Err(error) => log::debug!(
-                "fd {fd}: segments of {peer} reach the kernel by way of the library: {error}"
+                "{}: segments of {peer} reach the kernel by way of the library: {error}",
+                flow.local
             ),
         }
+    }
+
+    /// The kernel's connections at a port, as far as it tells.
+    pub(super) fn connections_at(&self, port: u16) -> Vec<KernelConnection> {
+        let found = self.kernels().map(|kernels| kernels.at_port(port));
+        found.and_then(Result::ok).unwrap_or_default()
     }
 
     fn begin_at(
         &self,
         interface: &'static Interface<S>,
         flow: &Flow,
-        cookie: impl FnOnce() -> std::io::Result<u64>,
-    ) -> std::io::Result<Option<u64>> {
+        cookie: impl FnOnce() -> io::Result<u64>,
+    ) -> io::Result<Option<u64>> {
         if !interface.exempt(flow)? {
             return Ok(None);
         }

@@ -184,6 +184,7 @@ impl<S: UdpStack> UdpSocket<S> {
         if reason != self.reason() || rule != had_rule {
             let detail = match reason {
                 Reason::Held => host.links.holders_of(local.ip(), &interfaces),
+                Reason::PortShared => self.attachment().sharing_option().to_owned(),
                 _ => refusal.detail(local, &interfaces),
             };
             if self.reason() == Reason::Held {
@@ -273,7 +274,8 @@ impl<S: UdpStack> UdpSocket<S> {
                     // Only the kernel knows which of several sockets on one port a packet is for.
                     reason = Reason::PortShared;
                     self.commit();
-                    hand_over::leave(host, owner, reason, "");
+                    let option = owner.core().attachment().sharing_option();
+                    hand_over::leave(host, owner, reason, option);
                     break;
                 }
             }
@@ -358,7 +360,8 @@ impl<S: UdpStack> UdpSocket<S> {
             let others = interface.sharers(&flow, self);
             interface.leave_flow(&flow, self);
             for other in others {
-                hand_over::leave(host, other, Reason::PortShared, "");
+                let option = other.core().attachment().sharing_option();
+                hand_over::leave(host, other, Reason::PortShared, option);
             }
         }
     }

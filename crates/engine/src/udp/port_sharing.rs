@@ -84,7 +84,8 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
                 .any(|other| takes_from(&place, other))
         });
         if is_shared {
-            hand_over::leave(host, socket, Reason::PortShared, "");
+            let option = socket.core().attachment().sharing_option();
+            hand_over::leave(host, socket, Reason::PortShared, option);
         }
     }
     true

@@ -168,20 +168,6 @@ pub(crate) fn read<'b>(fd: &Fd, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     Ok(start_of(buffer, check(result)?))
 }
 
-pub(crate) fn read_link<'b>(path: &CStr, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
-    // SAFETY: the path ends with a zero byte and the buffer is writable for its length.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_readlinkat,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            buffer.as_mut_ptr(),
-            buffer.len(),
-        )
-    };
-    Ok(start_of(buffer, check(result)?))
-}
-
 /// The working directory, without the final zero byte.
 pub(crate) fn working_directory(buffer: &mut [u8]) -> io::Result<&[u8]> {
     // SAFETY: the buffer is writable for its length.
@@ -201,6 +187,11 @@ pub(crate) fn file_id(fd: &Fd) -> io::Result<FileId> {
 /// Of the path itself, when it is a symbolic link.
 pub(crate) fn file_id_at(path: &CStr) -> io::Result<FileId> {
     status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW).map(FileId::from)
+}
+
+/// The same in numbers.
+pub(crate) fn device_and_inode_at(path: &CStr) -> io::Result<(libc::dev_t, u64)> {
+    file_id_at(path).map(|id| (id.device, id.inode))
 }
 
 impl From<libc::stat> for FileId {

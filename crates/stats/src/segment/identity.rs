@@ -17,15 +17,16 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// With the file name of the running executable as the program's name, or an empty one where
-    /// /proc is not mounted.
+    /// With the name that the process has for `ps` (`/proc/self/comm`, 15 bytes at most), which is that of a symbolic link by which the
+    /// program was started and not of what that leads to; an empty one where /proc is not mounted.
     pub fn of_this_process(library_version: &str) -> Self {
-        let mut buffer = [0; libc::PATH_MAX as usize];
-        let path = sys::read_link(c"/proc/self/exe", &mut buffer).unwrap_or_default();
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let mut buffer = [0; 64];
+        let name = sys::open_for_reading(c"/proc/self/comm");
+        let name = name.and_then(|fd| sys::read(&fd, &mut buffer));
+        let name = String::from_utf8_lossy(name.unwrap_or_default());
         Self {
             library_version: library_version.to_owned(),
-            program: String::from_utf8_lossy(name).into_owned(),
+            program: name.trim_end().replace(char::is_control, "?"),
         }
     }
 }

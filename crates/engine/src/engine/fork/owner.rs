@@ -9,7 +9,7 @@ use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys;
+use crate::{sys, tcp};
 
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
@@ -22,6 +22,7 @@ impl<B: Backend> Engine<B> {
     /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
     pub fn before_fork(&self) {
         self.sharing.count_fork();
+        tcp::stop_waiting(self, Reason::Forked, |_, _| true);
         if !self.sharing.is_heard() {
             self.leave_all_to_kernel(|_| true);
         }

@@ -11,11 +11,13 @@ use libc::c_int;
 use crate::sockets::family::{Addresses, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
+use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::listen::{Listening, Place};
 use crate::tcp::offload::server_rule;
 use crate::tcp::socket::Role;
@@ -30,6 +32,9 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
+            if is_made && self.waits_to_listen() {
+                host.addresses_changed(self);
+            }
             return self.takes_from_shared(host, fd);
         }
         if !is_made && self.has_listened.load(Ordering::Relaxed) {
@@ -43,20 +48,31 @@ impl<S: TcpStack> TcpSocket<S> {
         let begun = self
             .shares_address(host, &addresses)
             .and_then(|does_share| {
-                let places = self.places_at(host, &addresses)?;
+                let open = |index| host.links.open_for_flows(index);
+                let places = self.places_at(host, &addresses, open)?;
                 self.begin_listening(host, fd, (local, does_share), places, backlog)
             });
         if let Err(reason) = begun {
-            let call = self.common.rights_went().unwrap_or_default();
-            let is_about_call = reason == Reason::RightsGone;
-            let detail = if is_about_call { call } else { "" };
-            host.leave_to_kernel_about(self.into(), reason, detail);
+            let detail = match reason {
+                Reason::RightsGone => self.common.rights_went().unwrap_or_default(),
+                Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
+                _ => "",
+            };
+            match reason {
+                Reason::Held => self.waits_for_interface(host, fd, local),
+                _ => host.leave_to_kernel_about(self.into(), reason, detail),
+            }
             self.takes_from_shared(host, fd);
         }
     }
 
-    /// Where connections to an address come in. Opens interfaces.
-    fn places_at(&self, host: &Host<S>, at: &Addresses) -> Result<Vec<Place<S>>, Reason> {
+    /// Where connections to an address come in, of the interfaces that are `open`.
+    pub(super) fn places_at(
+        &self,
+        host: &Host<S>,
+        at: &Addresses,
+        mut open: impl FnMut(u32) -> Result<&'static Interface<S>, Reason>,
+    ) -> Result<Vec<Place<S>>, Reason> {
         let (fd, local) = (self.fd(), at.local);
         if let Some(reason) = host.refusal() {
             return Err(reason);
@@ -97,7 +113,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     refusal = Reason::Rule;
                     continue;
                 }
-                match host.links.open_for_flows(facts.spec.index) {
+                match open(facts.spec.index) {
                     Ok(interface) if interface.takes_connections() => {
                         places.push(Place {
                             interface,
@@ -106,7 +122,9 @@ impl<S: TcpStack> TcpSocket<S> {
                         });
                     }
                     Ok(_) => refusal = Reason::Merged,
-                    Err(reason) => refusal = reason,
+                    // It may be free later.
+                    Err(reason) if refusal != Reason::Held => refusal = reason,
+                    Err(_) => {}
                 }
             }
         }
@@ -127,6 +145,18 @@ impl<S: TcpStack> TcpSocket<S> {
     ) -> Result<(), Reason> {
         self.common.exempt.prepare(host.network());
         let _control = host.control();
+        self.begins_to_listen(host, fd, (local, does_share), places, backlog)
+    }
+
+    /// Under the control lock.
+    pub(super) fn begins_to_listen(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        (local, does_share): (SocketAddr, bool),
+        places: Vec<Place<S>>,
+        backlog: u32,
+    ) -> Result<(), Reason> {
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };

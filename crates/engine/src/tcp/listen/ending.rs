@@ -24,12 +24,18 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this ends the listening: what nobody has
     /// accepted is reset, who waits for connections is told, and the socket is as if it had never listened. No lock may be held.
     pub fn follow_end_of_listening(&'static self, host: &Host<S>) {
-        if !self.is_listener() && !self.is_returning() {
+        let did_wait = self.waits_to_listen();
+        if !self.is_listener() && !self.is_returning() && !did_wait {
             return;
         }
         let control = host.control();
         if sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(0) {
             // The direction was the other one.
+            return;
+        }
+        if did_wait && self.waits_to_listen() {
+            self.has_listened.store(true, Ordering::Relaxed);
+            self.set_reason(Reason::NotBound);
             return;
         }
         // One that has just gone to the kernel.

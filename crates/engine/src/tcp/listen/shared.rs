@@ -21,6 +21,9 @@ use crate::sys;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
+/// What the reason is about where a port is shared.
+pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
+
 /// This process's listeners with the option.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct SharedListeners {
@@ -126,7 +129,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let flows = self.attachment().flows.clone();
         for (interface, flow) in flows {
             for other in interface.sharers(&flow, self) {
-                hand_over::leave(host, other, Reason::PortShared, "");
+                hand_over::leave(host, other, Reason::PortShared, REUSE_PORT);
             }
         }
         shared.are_leaving.store(false, Ordering::Relaxed);
@@ -167,7 +170,7 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
         let is_stranger = |other: &PortUser| !own.contains(&other.inode);
         let mut strangers = listeners.iter().filter(|other| is_stranger(other));
         if strangers.any(|other| takes_from(&place, other)) {
-            hand_over::leave(host, socket, Reason::PortShared, "");
+            hand_over::leave(host, socket, Reason::PortShared, REUSE_PORT);
         }
     }
 }
@@ -202,7 +205,7 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     true
 }
 
-fn has_reuse_port(fd: c_int) -> bool {
+pub(super) fn has_reuse_port(fd: c_int) -> bool {
     sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1)
 }
 

@@ -1,0 +1,121 @@
+//! Listeners at an interface that another process has: the kernel's until that is free, and then here from the next connection on.
+//! Those that the kernel has by then stay with it, without a detour.
+
+use std::net::SocketAddr;
+
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+
+use crate::sockets::attachment::{MayOpen, in_parentheses};
+use crate::sockets::family::Addresses;
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::links::Absent;
+use crate::sockets::network::KernelConnection;
+use crate::sockets::reason::Reason;
+use crate::sys;
+use crate::tcp::listen::backlog_in_kernel;
+use crate::tcp::{TcpSocket, TcpStack};
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Whether it listens in the kernel until an interface is free.
+    pub fn waits_to_listen(&self) -> bool {
+        self.reason() == Reason::Held && !self.is_committed()
+    }
+
+    /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
+    pub(super) fn waits_for_interface(&'static self, host: &Host<S>, fd: c_int, local: SocketAddr) {
+        // Its descriptor is opened while the program expects any.
+        self.common.exempt.prepare(host.network());
+        let detail = host.links.holders_of(local.ip(), &host.links.facts());
+        let control = host.control();
+        let is_new = host.is_behind(fd, self) && self.reason() == Reason::NotBound;
+        if !is_new || !self.set_reason_about(Reason::Held, None, &detail) {
+            return;
+        }
+        host.count_reason(Reason::Held);
+        let about = in_parentheses(&detail);
+        let text = format!("listens at {local}, {}{about}", Reason::Held.text());
+        log::debug!("fd {fd}: {text}");
+        host.socket_event(Reason::Held, fd, &text);
+        self.interfaces_changed();
+        drop(control);
+        // It may have become free before anybody knew that somebody waits.
+        host.addresses_changed(self);
+    }
+
+    /// Interfaces may be free. Returns those that are to be opened first, without a lock. Under the control lock.
+    pub(in crate::tcp) fn listens_at_last(
+        &'static self,
+        host: &Host<S>,
+        may_open: MayOpen,
+    ) -> Vec<u32> {
+        let fd = self.fd();
+        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(1) {
+            return Vec::new();
+        }
+        let Ok(Some(addresses)) = Addresses::of(fd) else {
+            return Vec::new();
+        };
+        let local = addresses.local;
+        let mut closed = Vec::new();
+        let places = self.places_at(host, &addresses, |index| {
+            host.links
+                .get_for_flows(index)
+                .map_err(|absent| match absent {
+                    Absent::Refused(reason) => reason,
+                    Absent::Closed | Absent::Opening => {
+                        closed.push(index);
+                        Reason::Held
+                    }
+                })
+        });
+        if may_open == MayOpen::Yes && !closed.is_empty() {
+            return closed;
+        }
+        let begun = places.and_then(|places| {
+            let does_share = self.shares_address(host, &addresses)?;
+            let before = self.common.exempt.connections_at(local.port());
+            let backlog = backlog_in_kernel(fd).cast_unsigned();
+            self.begins_to_listen(host, fd, (local, does_share), places, backlog)?;
+            Ok(before)
+        });
+        match begun {
+            Ok(before) => self.leaves_connections_to_kernel(&before),
+            // The next time.
+            Err(Reason::Held) => {}
+            Err(reason) => hand_over::leave(host, self.into(), reason, ""),
+        }
+        Vec::new()
+    }
+
+    /// Connections of before, whose segments come past the kernel, too.
+    fn leaves_connections_to_kernel(&self, connections: &[KernelConnection]) {
+        let flows = self.attachment().flows.clone();
+        for (interface, own) in flows {
+            let here = connections.iter().filter(|it| it.local == own.local);
+            for it in here.filter(|it| it.waits.is_none()) {
+                let flow = Flow {
+                    protocol: Protocol::Tcp,
+                    local: it.local,
+                    peer: Some(it.peer),
+                };
+                self.common.exempt.begin_with(interface, &flow, it.cookie);
+            }
+        }
+    }
+}
+
+/// Leaves such listeners to the kernel for good that another process may come to have. No lock may be held.
+pub(crate) fn stop_waiting<S: TcpStack>(
+    host: &Host<S>,
+    reason: Reason,
+    may_have: impl Fn(c_int, S) -> bool,
+) {
+    let waits = |socket: &S| socket.as_tcp().is_some_and(TcpSocket::waits_to_listen);
+    for (fd, socket) in host.sockets() {
+        if waits(&socket) && may_have(fd, socket) {
+            host.leave_to_kernel(socket, reason);
+        }
+    }
+}
