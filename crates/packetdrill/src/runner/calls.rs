@@ -7,6 +7,9 @@ use crate::call::{Call, Outcome, Translator};
 use crate::script::{Expression, Syscall};
 use crate::symbols::{self, evaluate};
 
+/// How often it is looked whether a call has returned that is late.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// A system call that has not returned.
 pub(super) struct Pending {
     syscall: Syscall,
@@ -80,11 +83,16 @@ impl Run<'_> {
             return Ok(());
         };
         let mut outcome = self.stack.outcome();
-        for wait in [Duration::ZERO, self.settings.tolerance] {
-            if outcome.is_none() {
-                self.wait_until(pending.until + wait);
-                outcome = self.stack.outcome();
+        let last = pending.until + self.settings.tolerance;
+        let mut until = pending.until;
+        while outcome.is_none() {
+            self.wait_until(until);
+            outcome = self.stack.outcome();
+            if until == last {
+                break;
             }
+            // What comes next in the script is not to be late because this is, by a little.
+            until = last.min(until.max(self.stack.now()) + LOOK_INTERVAL);
         }
         match outcome {
             Some((time, outcome)) => self.judge(&pending, time, &outcome),
