@@ -387,7 +387,7 @@ static void stream_cancelled_at_once(void)
 {
     char script[32];
     struct sockaddr_in peer = address(PEER, PEER_PORT);
-    int listener = socket(AF_INET, SOCK_STREAM, 0), asking = udp();
+    int listener = socket(AF_INET, SOCK_STREAM, 0), asking = bound();
     struct sockaddr_in self = address(SELF, 0);
     MUST(bind(listener, generic(&self), sizeof self));
     MUST(listen(listener, 5));
