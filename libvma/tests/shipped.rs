@@ -22,6 +22,8 @@ use testkit::{Finished, Namespaces, Pair, Running, Skip, needs, or_skip};
 
 /// Of the kernel's rate.
 const RATE_MIN: f64 = 0.9;
+/// The same where it is missed, as docs/everyday.md says: it does not become less.
+const MISSED_RATE_MIN: f64 = 0.55;
 /// Rounds of kernel and library in turn: until their median is enough, and at most.
 const ROUNDS_MAX: usize = 5;
 /// Of the octets that the interface received, those that the kernel's IP did not: with fewer there is a reason.
@@ -36,18 +38,25 @@ struct Row {
     needs: &'static [&'static str],
     /// Connections of one request each cost more past the kernel.
     is_rated: bool,
+    rate_min: f64,
 }
 
 const fn row(needs: &'static [&'static str]) -> Row {
     Row {
         needs,
         is_rated: true,
+        rate_min: RATE_MIN,
     }
 }
 
 impl Row {
     const fn unrated(mut self) -> Self {
         self.is_rated = false;
+        self
+    }
+
+    const fn missed(mut self) -> Self {
+        self.rate_min = MISSED_RATE_MIN;
         self
     }
 }
@@ -73,12 +82,12 @@ rows! {
     tokio: "tokio-http", row(&["wrk", "curl"]);
     unbound: "unbound-udp", row(&["unbound", "dig", "dnsperf"]);
     chrony: "chrony-udp", row(&["chronyd"]);
-    java_pool: "java-pool", row(&["java", "javac", "wrk", "curl"]);
+    java_pool: "java-pool", row(&["java", "javac", "wrk", "curl"]).missed();
     nginx_small: "nginx-small", row(&["nginx", "wrk", "curl", "openssl"]);
     node_cluster: "node-cluster", row(&["node", "wrk", "curl"]);
     python_uvicorn: "python-uvicorn", row(&["uvicorn", "wrk", "curl"]);
     python_uvloop: "python-uvloop", row(&["python3", "python:uvicorn", "python:uvloop", "wrk", "curl"]);
-    threads: "threads-60", row(&["cc", "wrk", "curl"]);
+    threads: "threads-60", row(&["cc", "wrk", "curl"]).missed();
 }
 
 fn compare(service: &str, row: &Row) {
@@ -184,7 +193,7 @@ impl Stage {
                 self.service
             );
             drop(io::stderr().write_all(line.as_bytes()));
-            if !is_judged || gain >= RATE_MIN {
+            if !is_judged || gain >= row.rate_min {
                 return Ok(());
             }
             if gains.len() == ROUNDS_MAX {
