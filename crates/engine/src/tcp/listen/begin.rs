@@ -50,6 +50,8 @@ impl<S: TcpStack> TcpSocket<S> {
             .and_then(|does_share| {
                 let open = |index| host.links.open_for_flows(index);
                 let places = self.places_at(host, &addresses, open)?;
+                self.common.exempt.prepare(host.network());
+                let _control = host.control();
                 self.begin_listening(host, fd, (local, does_share), places, backlog)
             });
         if let Err(reason) = begun {
@@ -59,7 +61,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 _ => "",
             };
             match reason {
-                Reason::Held => self.waits_for_interface(host, fd, local),
+                Reason::Held => self.wait_for_interface(host, fd, local),
                 _ => host.leave_to_kernel_about(self.into(), reason, detail),
             }
             self.takes_from_shared(host, fd);
@@ -135,21 +137,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    fn begin_listening(
-        &'static self,
-        host: &Host<S>,
-        fd: c_int,
-        (local, does_share): (SocketAddr, bool),
-        places: Vec<Place<S>>,
-        backlog: u32,
-    ) -> Result<(), Reason> {
-        self.common.exempt.prepare(host.network());
-        let _control = host.control();
-        self.begins_to_listen(host, fd, (local, does_share), places, backlog)
-    }
-
     /// Under the control lock.
-    pub(super) fn begins_to_listen(
+    pub(super) fn begin_listening(
         &'static self,
         host: &Host<S>,
         fd: c_int,

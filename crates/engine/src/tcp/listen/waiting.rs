@@ -24,7 +24,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
-    pub(super) fn waits_for_interface(&'static self, host: &Host<S>, fd: c_int, local: SocketAddr) {
+    pub(super) fn wait_for_interface(&'static self, host: &Host<S>, fd: c_int, local: SocketAddr) {
         // Its descriptor is opened while the program expects any.
         self.common.exempt.prepare(host.network());
         let detail = host.links.holders_of(local.ip(), &host.links.facts());
@@ -77,7 +77,7 @@ impl<S: TcpStack> TcpSocket<S> {
             let does_share = self.shares_address(host, &addresses)?;
             let before = self.common.exempt.connections_at(local.port());
             let backlog = backlog_in_kernel(fd).cast_unsigned();
-            self.begins_to_listen(host, fd, (local, does_share), places, backlog)?;
+            self.begin_listening(host, fd, (local, does_share), places, backlog)?;
             Ok(before)
         });
         match begun {
