@@ -6,19 +6,19 @@
 use std::os::unix::net::UnixDatagram;
 
 use libfuzzer_sys::fuzz_target;
-use sockperf_rs::address::Peer;
-use sockperf_rs::args::{self, Invocation};
-use sockperf_rs::clock::Clock;
-use sockperf_rs::feed;
-use sockperf_rs::inbox::Inbox;
+use sockperf_rs::client::time_line::TimeLine;
 use sockperf_rs::message::{HEADER_LEN, Header};
+use sockperf_rs::net::address::Peer;
+use sockperf_rs::net::feed;
+use sockperf_rs::net::inbox::Inbox;
+use sockperf_rs::net::socket::Socket;
 use sockperf_rs::options::Options;
-use sockperf_rs::output::{Output, Style};
+use sockperf_rs::options::args::{self, Invocation};
 use sockperf_rs::server::sessions::{Client, Sessions};
 use sockperf_rs::server::{Handler, Serving};
-use sockperf_rs::socket::Socket;
-use sockperf_rs::stop::Stop;
-use sockperf_rs::time_line::TimeLine;
+use sockperf_rs::sys::clock::Clock;
+use sockperf_rs::sys::stop::Stop;
+use sockperf_rs::terminal::{Output, Style};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&choice, bytes)) = bytes.split_first() else {

@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use sockperf_rs::flight::{Flight, Unanswered};
-use sockperf_rs::intervals;
-use sockperf_rs::recorder::{Recorder, Window};
+use sockperf_rs::client::flight::{Flight, Unanswered};
+use sockperf_rs::measure::intervals;
+use sockperf_rs::measure::recorder::{Recorder, Window};
 
 const SAMPLES: u64 = 5_000_000;
 const ROUNDS: usize = 7;

@@ -1,6 +1,8 @@
 //! What can go wrong, and the exit status each kind of failure gives.
 
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
 
 /// A failure that ends the program.
 ///
@@ -74,4 +76,15 @@ impl Error {
             Self::Incomplete(_) => 8,
         }
     }
+}
+
+/// The error for a file that cannot be opened.
+pub fn cannot_open(path: &Path, error: &io::Error) -> Error {
+    Error::NoFile(format!("Can't open file: {} ({error})", path.display()))
+}
+
+/// Writes one line with the program's prefix to the standard error.
+pub(crate) fn complain(text: impl Display) {
+    // There is nowhere to report that the standard error is closed.
+    writeln!(io::stderr().lock(), "sockperf: {text}").ok();
 }

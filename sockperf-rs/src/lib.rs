@@ -1,82 +1,45 @@
 //! A sockperf-compatible network benchmark.
 //!
-//! [`run()`] is the whole program. [`args`] reads a command line into [`options`], by the table of
-//! [`table`]; [`session`] makes the sockets ([`open`]), runs the test and shows its results ([`report`],
-//! [`json`], [`html`]).
+//! [`run()`] is the whole program. A folder uses those below it in this list only:
 //!
-//! A message leaves by [`sender`] (under-load, playback, throughput) or [`ping_pong`]; its reply comes
-//! back by [`replies`]; [`flight`] brings both together, and [`recorder`] keeps what counts. [`server`] is
-//! the other end. The messages on the wire are those of the C++ sockperf ([`message`]), in both
-//! directions.
+//! * [`session`], [`udp_lat`]: a run, from the sockets to the results;
+//! * [`output`]: what is shown and written of it;
+//! * [`client`], [`server`]: the two ends;
+//! * [`measure`]: from events to statistics, and what belongs to a measurement;
+//! * [`net`]: addresses, sockets and messages of a stream;
+//! * [`options`]: what the command line asks for;
+//! * [`message`], [`terminal`], [`tls`], [`sys`], [`error`].
+//!
+//! A message leaves by [`client::sender`] (under-load, playback, throughput) or [`client::ping_pong`]; its
+//! reply comes back by [`client::replies`]; [`client::flight`] brings both together, and
+//! [`measure::recorder`] keeps what counts. The messages on the wire are those of the C++ sockperf
+//! ([`message`]), in both directions.
 
 #![deny(unsafe_code)]
 
-pub mod activity;
-pub mod address;
-pub mod affinity;
-pub mod args;
-pub mod bins;
-pub mod clock;
-pub mod compare;
-pub mod environment;
+pub mod client;
 pub mod error;
-pub mod feed;
-pub mod flight;
-pub mod full_log;
-pub mod hgrm;
-pub mod histogram;
-pub mod hlog;
-pub mod host;
-pub mod html;
-pub mod inbox;
-pub mod intervals;
-pub mod json;
-#[cfg_attr(not(feature = "live"), path = "no_live.rs")]
-pub mod live;
-pub mod manual;
+pub mod measure;
 pub mod message;
-pub mod monitor;
-pub mod multicast;
-pub mod mux;
-pub mod offload;
-pub mod open;
+pub mod net;
 pub mod options;
 pub mod output;
-pub mod pacer;
-pub mod payload;
-pub mod ping_pong;
-pub mod rates;
-pub mod recorder;
-pub mod replies;
-pub mod report;
-pub mod round_trips;
-pub mod run;
-pub mod sample_log;
-pub mod sender;
 pub mod server;
 pub mod session;
-pub mod settling;
-pub mod socket;
-pub mod stamps;
-pub mod statistics;
-pub mod stop;
-pub mod table;
-pub mod threads;
-pub mod ticks;
-pub mod time_line;
+pub mod sys;
+pub mod terminal;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 pub mod tls;
 pub mod udp_lat;
-pub mod under_load;
-mod verdict;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::args::Invocation;
-use crate::error::Error;
+use crate::error::{Error, complain};
+use crate::options::args::{self, Invocation};
+use crate::output::compare;
 
 /// Runs the program under `name` with the arguments that follow it. Errors go to the standard error.
 /// Called `sockperf`, it prints what the original prints and nothing else.
@@ -89,12 +52,6 @@ pub fn run(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> ExitC
             ExitCode::from(error.exit_code())
         }
     }
-}
-
-/// Writes one line with the program's prefix to the standard error.
-pub(crate) fn complain(text: impl std::fmt::Display) {
-    // There is nowhere to report that the standard error is closed.
-    writeln!(io::stderr().lock(), "sockperf: {text}").ok();
 }
 
 fn try_run(arguments: impl IntoIterator<Item = OsString>, strict: bool) -> Result<(), Error> {

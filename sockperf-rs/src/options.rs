@@ -4,8 +4,17 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::bins::BinOptions;
-use crate::rates::RatePlan;
+pub mod args;
+mod bins;
+pub mod manual;
+mod rates;
+pub mod table;
+
+pub use bins::BinOptions;
+pub use rates::RatePlan;
+
+/// What is sent this soon after the first message does not count, unless told otherwise.
+pub const WARM_UP_MSEC: u32 = 400;
 
 /// The subcommands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -341,6 +350,19 @@ impl Mode {
             Self::UnderLoad | Self::PingPong | Self::Playback => true,
             Self::Throughput | Self::Server => false,
         }
+    }
+}
+
+impl Multiplexer {
+    /// How sockets are waited for, in the words of the original's report.
+    pub fn waiting(self) -> String {
+        let call = match self {
+            Self::Recvfrom => "recvfrom",
+            Self::Select => "select",
+            Self::Poll => "poll",
+            Self::Epoll => "epoll",
+        };
+        format!("using {call}() to block on socket(s)")
     }
 }
 

@@ -7,15 +7,14 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use crate::affinity;
-use crate::clock::Clock;
 use crate::error::Error;
-use crate::open::Listening;
+use crate::net::open::Listening;
 use crate::options::{Multiplexer, ServerOptions};
-use crate::output::Output;
-use crate::report;
-use crate::stop::Stop;
-use crate::ticks::Ticks;
+use crate::sys::affinity;
+use crate::sys::clock::Clock;
+use crate::sys::stop::Stop;
+use crate::sys::ticks::Ticks;
+use crate::terminal::Output;
 use crate::tls::Acceptor;
 
 mod blocking;
@@ -116,7 +115,7 @@ fn serve_share(
     let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
     let kind = serving.options.common.multiplexer;
     let mut output = serving.output.clone();
-    output.write(&report::server_ready(thread_id, kind));
+    output.write(&ready(thread_id, kind));
     if is_blocking {
         sockets
             .into_iter()
@@ -124,6 +123,11 @@ fn serve_share(
     } else {
         multiplexed::serve(sockets, serving, totals)
     }
+}
+
+/// The line that a thread prints when it is ready.
+fn ready(thread_id: i32, multiplexer: Multiplexer) -> String {
+    format!("sockperf: [tid {thread_id}] {}\n", multiplexer.waiting())
 }
 
 /// What interrupts this thread's blocked calls; non-blocking sockets need nothing.
@@ -137,5 +141,18 @@ fn hand_in(handler: Handler<'_>, totals: &Mutex<Totals>) {
     // A poisoned lock is reported by the thread that panicked.
     if let Ok(mut totals) = totals.lock() {
         totals.add(handler.finish());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_say_when_they_are_ready() {
+        assert_eq!(
+            ready(10_747, Multiplexer::Epoll),
+            "sockperf: [tid 10747] using epoll() to block on socket(s)\n"
+        );
     }
 }

@@ -1,20 +1,20 @@
 //! One run of the program: set up, warm up, test, report.
 
-use crate::address::Flow;
-use crate::affinity;
-use crate::clock::Clock;
-use crate::complain;
-use crate::environment::Counters;
 use crate::error::Error;
-use crate::json::{Circumstances, Document, RunResult};
-use crate::offload::Offload;
-use crate::open::{self, BufferSizes};
+use crate::error::complain;
+use crate::measure::environment::Counters;
+use crate::measure::offload::Offload;
+use crate::net::feed;
+use crate::net::open::{self, BufferSizes};
+use crate::net::socket::SendPolicy;
 use crate::options::{JsonTarget, Options, ServerOptions};
-use crate::output::Output;
-use crate::report;
+use crate::output::json::{Circumstances, Document, RunResult};
+use crate::output::report;
 use crate::server::{self, Serving};
-use crate::socket::SendPolicy;
-use crate::stop::Stop;
+use crate::sys::affinity;
+use crate::sys::clock::Clock;
+use crate::sys::stop::Stop;
+use crate::terminal::Output;
 use crate::tls::Acceptor;
 
 mod client;
@@ -75,7 +75,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn server(&mut self, options: &ServerOptions) -> Result<(), Error> {
-        let flows = Flow::of_target(&options.common.target, "0.0.0.0")?;
+        let flows = feed::flows_of(&options.common.target, "0.0.0.0")?;
         let cipher = options.common.socket.tls.as_deref();
         let tls = cipher.map(Acceptor::new).transpose()?;
         let style = self.output.style();

@@ -4,18 +4,19 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::address::Flow;
-use crate::args::{self, Invocation};
-use crate::clock::Clock;
+use crate::client::ping_pong;
+use crate::client::run::{Recording, Test};
 use crate::error::Error;
-use crate::intervals::Progress;
-use crate::open::{self, Endpoint};
+use crate::measure::intervals::Progress;
+use crate::net::address::Flow;
+use crate::net::feed;
+use crate::net::open::{self, Endpoint};
+use crate::options::args::{self, Invocation};
 use crate::options::{ClientOptions, Options, ServerOptions, TestLength};
-use crate::output::{Output, Style};
-use crate::ping_pong;
-use crate::run::{Recording, Test};
 use crate::server::{self, Serving};
-use crate::stop::Stop;
+use crate::sys::clock::Clock;
+use crate::sys::stop::Stop;
+use crate::terminal::{Output, Style};
 
 const HELP: &str = "\
 Usage: udp_lat -s|-c [-i address] [-p port] [-t seconds] [-m bytes]
@@ -97,7 +98,7 @@ fn command_line(arguments: impl Iterator<Item = String>) -> Result<Command, Erro
 }
 
 fn serve(options: &ServerOptions) -> Result<(), Error> {
-    let flows = Flow::of_target(&options.common.target, "0.0.0.0")?;
+    let flows = feed::flows_of(&options.common.target, "0.0.0.0")?;
     let sockets = open::server(&flows, options)?;
     say(&format!("udp_lat: [SERVER] listen on: {}", place(&flows)))?;
     let serving = Serving {
@@ -111,7 +112,7 @@ fn serve(options: &ServerOptions) -> Result<(), Error> {
 }
 
 fn measure(options: &ClientOptions) -> Result<(), Error> {
-    let flows = Flow::of_target(&options.common.target, "127.0.0.1")?;
+    let flows = feed::flows_of(&options.common.target, "127.0.0.1")?;
     say(&format!("udp_lat: [CLIENT] send on: {}", place(&flows)))?;
     let endpoints: Vec<Endpoint> = flows
         .into_iter()

@@ -11,8 +11,8 @@ use super::{
     CONNECTIONS_MAX, Handler, LONG_TICK, Serving, TICK, Totals, WAKE_UP_MSEC, hand_in, ticks,
 };
 use crate::error::Error;
-use crate::mux::Mux;
-use crate::open::{self, Listening, ListeningSocket};
+use crate::net::mux::Mux;
+use crate::net::open::{self, Listening, ListeningSocket};
 
 /// Serves one socket until a stop is requested.
 pub(super) fn serve(
@@ -63,7 +63,7 @@ fn accept_all(
                 continue;
             };
             if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
-                crate::complain(format_args!(
+                crate::error::complain(format_args!(
                     "WARNING: closing a socket because there are {CONNECTIONS_MAX} already"
                 ));
                 continue;
@@ -77,7 +77,7 @@ fn accept_all(
                 let mut handler = Handler::new(serving);
                 let mut link = Link::connection(accepted, client, serving.options);
                 if let Err(error) = &ticks {
-                    crate::complain(format_args!("WARNING: closing a socket: {error}"));
+                    crate::error::complain(format_args!("WARNING: closing a socket: {error}"));
                 }
                 while ticks.is_ok()
                     && !serving.stop.is_requested()

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::sessions::{Client, Sessions};
 use super::{Serving, Totals};
-use crate::activity::Activity;
-use crate::address::Peer;
 use crate::error::Error;
+use crate::measure::activity::Activity;
 use crate::message::{Flags, Header};
-use crate::output::Output;
-use crate::socket::{SendPolicy, Sent, Socket};
+use crate::net::address::Peer;
+use crate::net::socket::{SendPolicy, Sent, Socket};
+use crate::terminal::Output;
 
 /// Where answers go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl<'a> Handler<'a> {
     /// Notes a connection that does not carry messages.
     pub fn malformed_stream(&mut self, client: Client) {
         self.totals.malformed_streams += 1;
-        crate::complain(format_args!(
+        crate::error::complain(format_args!(
             "ADDR = {client} # TCP Message received was larger than expected, or is none: connection \
              closed"
         ));

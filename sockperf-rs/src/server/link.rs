@@ -4,11 +4,11 @@ use std::io;
 
 use super::handler::{Handler, ReplyTo};
 use super::sessions::Client;
-use crate::address::{Flow, Peer};
 use crate::error::Error;
-use crate::inbox::Inbox;
+use crate::net::address::{Flow, Peer};
+use crate::net::inbox::Inbox;
+use crate::net::socket::{self, Socket};
 use crate::options::ServerOptions;
-use crate::socket::{self, Socket};
 
 /// A socket that messages come from.
 #[derive(Debug)]

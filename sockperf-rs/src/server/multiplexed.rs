@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use super::link::{Link, Received};
 use super::sessions::Client;
 use super::{CONNECTIONS_MAX, Handler, LONG_TICK, Serving, Totals, WAKE_UP_MSEC, hand_in, ticks};
-use crate::address::Flow;
 use crate::error::Error;
-use crate::mux::Mux;
-use crate::open::{self, Listening, ListeningSocket};
+use crate::net::address::Flow;
+use crate::net::mux::Mux;
+use crate::net::open::{self, Listening, ListeningSocket};
 
 enum Entry {
     Link(Link),
@@ -135,7 +135,7 @@ impl Entries {
                 let accepted =
                     open::accepted(accepted, flow, (serving.options, serving.tls.as_ref()))?;
                 if self.entries.len() - self.free.len() >= CONNECTIONS_MAX {
-                    crate::complain(format_args!(
+                    crate::error::complain(format_args!(
                         "WARNING: closing a socket because there are {CONNECTIONS_MAX} already"
                     ));
                     return Ok(());

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Serialize, Serializer};
 
-use crate::address::Peer;
-use crate::clock::Clock;
 use crate::message::{Flags, Header};
-use crate::output::Output;
+use crate::net::address::Peer;
+use crate::sys::clock::Clock;
+use crate::terminal::Output;
 
 /// Who sent a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

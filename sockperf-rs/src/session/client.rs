@@ -7,25 +7,26 @@ use std::time::Duration;
 use super::Session;
 use super::files::Files;
 use super::measure::Outcome;
-use crate::address::Flow;
-use crate::affinity;
-use crate::complain;
-use crate::environment::Counters;
+use crate::client::run::Run;
+use crate::client::sender;
+use crate::client::threads;
+use crate::client::time_line::TimeLine;
+use crate::client::verdict;
 use crate::error::Error;
-use crate::histogram;
-use crate::json::{Circumstances, LatencyResult, RunResult, ThroughputResult};
+use crate::error::complain;
+use crate::measure::environment::Counters;
+use crate::measure::offload::Offload;
+use crate::measure::statistics::Statistics;
 use crate::message::Flags;
-use crate::offload::Offload;
-use crate::open::{self, Endpoint};
+use crate::net::address::Flow;
+use crate::net::feed;
+use crate::net::open::{self, Endpoint};
+use crate::net::socket::SendPolicy;
 use crate::options::{ClientOptions, CommonOptions, Mode, Multiplexer};
-use crate::report;
-use crate::run::Run;
-use crate::sender;
-use crate::socket::SendPolicy;
-use crate::statistics::Statistics;
-use crate::threads;
-use crate::time_line::TimeLine;
-use crate::verdict;
+use crate::output::histogram;
+use crate::output::json::{Circumstances, LatencyResult, RunResult, ThroughputResult};
+use crate::output::report;
+use crate::sys::affinity;
 
 impl Session<'_> {
     pub(super) fn client(&mut self, options: &ClientOptions) -> Result<(), Error> {
@@ -161,7 +162,7 @@ impl Session<'_> {
 
     pub(super) fn open_endpoints(&self, options: &ClientOptions) -> Result<Vec<Endpoint>, Error> {
         let common = &options.common;
-        let addresses = Flow::of_target(&common.target, "127.0.0.1")?;
+        let addresses = feed::flows_of(&common.target, "127.0.0.1")?;
         let flows = addresses
             .iter()
             .flat_map(|flow| vec![flow.clone(); options.flows]);

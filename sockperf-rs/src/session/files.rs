@@ -3,15 +3,15 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use crate::complain;
+use crate::client::run::Run;
 use crate::error::Error;
-use crate::full_log;
-use crate::hgrm;
-use crate::html;
-use crate::json::Circumstances;
+use crate::error::complain;
+use crate::measure::statistics::Statistics;
 use crate::options::{ClientOptions, JsonTarget};
-use crate::run::Run;
-use crate::statistics::Statistics;
+use crate::output::full_log;
+use crate::output::hgrm;
+use crate::output::html;
+use crate::output::json::Circumstances;
 
 /// The JSON document's destination.
 pub(super) enum JsonSink {

@@ -2,16 +2,16 @@
 
 use super::Session;
 use super::measure::Outcome;
-use crate::environment::Counters;
+use crate::client::rates::{RateResult, Rates};
+use crate::client::run::Recording;
+use crate::client::threads;
 use crate::error::Error;
-use crate::intervals::Progress;
-use crate::json::{Circumstances, RunResult};
-use crate::offload::Offload;
-use crate::options::ClientOptions;
-use crate::rates::{RatePlan, RateResult, Rates};
-use crate::report;
-use crate::run::Recording;
-use crate::threads;
+use crate::measure::environment::Counters;
+use crate::measure::intervals::Progress;
+use crate::measure::offload::Offload;
+use crate::options::{ClientOptions, RatePlan};
+use crate::output::json::{Circumstances, RunResult};
+use crate::output::report;
 
 impl Session<'_> {
     /// Runs a test for each rate of a plan, each with sockets of its own: replies that are still under way

@@ -1,17 +1,17 @@
 //! The test itself, in one thread or many.
 
 use super::Session;
+use crate::client::ping_pong;
+use crate::client::replies::Replies;
+use crate::client::run::{Recording, Run, Sending, Test};
+use crate::client::sender;
+use crate::client::threads;
+use crate::client::time_line::TimeLine;
+use crate::client::under_load;
 use crate::error::Error;
-use crate::intervals::Progress;
-use crate::open::Endpoint;
+use crate::measure::intervals::Progress;
+use crate::net::open::Endpoint;
 use crate::options::{ClientOptions, Mode};
-use crate::ping_pong;
-use crate::replies::Replies;
-use crate::run::{Recording, Run, Sending, Test};
-use crate::sender;
-use crate::threads;
-use crate::time_line::TimeLine;
-use crate::under_load;
 
 /// What a test measured.
 #[allow(clippy::large_enum_variant, reason = "there is one per thread")]

@@ -8,18 +8,18 @@ use std::time::Duration;
 use super::Session;
 use super::files::create;
 use super::measure::Outcome;
-use crate::affinity;
-use crate::environment::{Counters, Disturbance};
+use crate::client::run::Recording;
+use crate::client::time_line::TimeLine;
 use crate::error::Error;
-use crate::hlog::Hlog;
-use crate::intervals::{self, Collector, Interval, Progress};
-use crate::live::Live;
-use crate::monitor::{self, Plan, Sinks};
-use crate::open::Endpoint;
+use crate::measure::environment::{Counters, Disturbance};
+use crate::measure::intervals::{self, Collector, Interval, Progress};
+use crate::net::open::Endpoint;
 use crate::options::{Activity, ClientOptions};
-use crate::report;
-use crate::run::Recording;
-use crate::time_line::TimeLine;
+use crate::output::hlog::Hlog;
+use crate::output::live::Live;
+use crate::output::monitor::{self, Plan, Sinks};
+use crate::output::report;
+use crate::sys::affinity;
 
 pub(super) type Watched = (Outcome, Disturbance, Vec<Interval>);
 

@@ -208,7 +208,7 @@ fn udp_lat_measures_against_its_server() {
 
 #[test]
 fn each_thread_runs_on_the_cpus_named_for_it() {
-    let cpus = sockperf_rs::affinity::current_cpus();
+    let cpus = sockperf_rs::sys::affinity::current_cpus();
     let [first, second, ..] = cpus[..] else {
         skipped("there is one CPU only");
         return;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::output::Style;
+use crate::terminal::Style;
 
 fn header(sequence: u64, flags: u16) -> Header {
     Header {

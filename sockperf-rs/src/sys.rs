@@ -1,0 +1,6 @@
+//! Threads and time: CPUs, the clock, the request to end.
+
+pub mod affinity;
+pub mod clock;
+pub mod stop;
+pub mod ticks;
