@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -100,7 +100,7 @@ impl XdpBackend {
         let shared = donor
             .as_ref()
             .filter(|(_, in_pieces)| *in_pieces == binding.in_pieces)
-            .map(|(fd, _)| open(Umem::ShareWith(fd.as_raw_fd())));
+            .map(|(fd, _)| open(Umem::ShareWith(fd.as_fd())));
         let opened = match shared {
             Some(Err(error)) if !is_busy(&error) => {
                 // The donor's interface is gone (EBADF), or its mode does not suit this device (EOPNOTSUPP).

@@ -348,9 +348,6 @@ impl Steering for XdpSteering {
     }
 
     fn dropped(&self) -> u64 {
-        self.sockets
-            .iter()
-            .map(|fd| xsk::dropped(fd.as_raw_fd()))
-            .sum()
+        self.sockets.iter().map(xsk::dropped).sum()
     }
 }

@@ -1,32 +1,22 @@
 //! An AF_XDP socket: creation, memory registration, rings and binding (`Documentation/networking/af_xdp.rst`).
 
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
 use dev_core::FramePool;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING,
+    XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc,
+    XdpRingOffset, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::queue::{Consumer, Layout, Producer};
-
-/// An entry of the RX and TX rings (`struct xdp_desc`).
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Descriptor {
-    pub(crate) address: u64,
-    pub(crate) len: u32,
-    pub(crate) options: u32,
-}
-
-const _: () = assert!(size_of::<Descriptor>() == 16);
-
-/// In [`Descriptor::options`]: the next descriptor holds more of the same packet (`XDP_PKT_CONTD`).
-pub(crate) const CONTINUES: u32 = 1;
-/// The socket takes packets that are longer than a frame in several (Linux 6.6).
-const XDP_USE_SG: u16 = 1 << 4;
 
 /// How a socket is bound.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +29,11 @@ pub(crate) struct Binding {
 
 /// Where the memory of a new socket comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Umem {
+pub(crate) enum Umem<'a> {
     /// Register the pool's memory with this socket.
     Register,
     /// Use what another, bound socket of this process has registered.
-    ShareWith(RawFd),
+    ShareWith(BorrowedFd<'a>),
 }
 
 /// Number of entries of each ring, powers of two.
@@ -63,7 +53,7 @@ pub(crate) struct Xsk {
     pub(crate) fd: Arc<OwnDescriptor>,
     pub(crate) fill: Producer<u64>,
     pub(crate) completion: Consumer<u64>,
-    pub(crate) rx: Consumer<Descriptor>,
+    pub(crate) rx: Consumer<XdpDesc>,
     pub(crate) mappings: [Mapping; 3],
 }
 
@@ -71,7 +61,7 @@ pub(crate) struct Xsk {
 #[derive(Debug)]
 pub(crate) struct SendingXsk {
     pub(crate) fd: Arc<OwnDescriptor>,
-    pub(crate) tx: Producer<Descriptor>,
+    pub(crate) tx: Producer<XdpDesc>,
     pub(crate) mapping: Mapping,
 }
 
@@ -132,39 +122,24 @@ impl Xsk {
         link_index: u32,
         queue: u32,
         pool: &FramePool,
-        umem: Umem,
+        umem: Umem<'_>,
         sizes: Sizes,
         binding: Binding,
         patience: Patience,
     ) -> io::Result<Self> {
         let fd = open_socket()?;
-        let raw = fd.as_raw_fd();
         if matches!(umem, Umem::Register) {
-            register(raw, pool)?;
+            register(&fd, pool)?;
         }
-        for (option, entries) in [
-            (libc::XDP_UMEM_FILL_RING, sizes.rx),
-            (libc::XDP_UMEM_COMPLETION_RING, sizes.tx),
-            (libc::XDP_RX_RING, sizes.rx),
-        ] {
-            set_option(raw, option, &entries)?;
-        }
-        let offsets = mmap_offsets(raw)?;
-        let (fill, fill_at) = map(
-            raw,
-            libc::XDP_UMEM_PGOFF_FILL_RING.cast_signed(),
-            &offsets.fr,
-            sizes.rx,
-        )?;
-        let (completion, completion_at) = map(
-            raw,
-            libc::XDP_UMEM_PGOFF_COMPLETION_RING.cast_signed(),
-            &offsets.cr,
-            sizes.tx,
-        )?;
-        let (rx, rx_at) = map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
-        let address = address(link_index, queue, umem, binding);
-        bind(raw, &address, patience)?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, sizes.rx)?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, sizes.tx)?;
+        sockopt::set_xdp_rx_ring_size(&fd, sizes.rx)?;
+        let offsets = sockopt::xdp_mmap_offsets(&fd)?;
+        let (fill, fill_at) = map(&fd, XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, sizes.rx)?;
+        let (completion, completion_at) =
+            map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, sizes.tx)?;
+        let (rx, rx_at) = map(&fd, XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
+        bind(&fd, link_index, queue, umem, binding, patience)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
         let fill = unsafe { Producer::new(fill) };
         // SAFETY: as above.
@@ -191,13 +166,11 @@ impl SendingXsk {
         binding: Binding,
     ) -> io::Result<Self> {
         let fd = open_socket()?;
-        let raw = fd.as_raw_fd();
-        set_option(raw, libc::XDP_TX_RING, &sizes.tx)?;
-        let offsets = mmap_offsets(raw)?;
-        let (tx, mapping) = map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
-        let umem = Umem::ShareWith(receiving.fd.as_raw_fd());
-        let address = address(link_index, queue, umem, binding);
-        bind(raw, &address, Patience::Short)?;
+        sockopt::set_xdp_tx_ring_size(&fd, sizes.tx)?;
+        let offsets = sockopt::xdp_mmap_offsets(&fd)?;
+        let (tx, mapping) = map(&fd, XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
+        let umem = Umem::ShareWith(receiving.fd.as_fd());
+        bind(&fd, link_index, queue, umem, binding, Patience::Short)?;
         // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
         let tx = unsafe { Producer::new(tx) };
         let fd = Arc::new(fd);
@@ -227,99 +200,48 @@ impl Patience {
 const BUSY_INTERVAL: Duration = Duration::from_millis(1);
 
 fn open_socket() -> io::Result<OwnDescriptor> {
-    // SAFETY: socket(2) touches no memory of ours.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and ours alone.
-    Ok(OwnDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) }))
+    let fd = net::socket_with(
+        AddressFamily::XDP,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    Ok(OwnDescriptor::new(fd))
 }
 
-fn register(fd: RawFd, pool: &FramePool) -> io::Result<()> {
+fn register(fd: &OwnDescriptor, pool: &FramePool) -> io::Result<()> {
     let memory = pool.memory();
-    let registration = libc::xdp_umem_reg_v1 {
+    let registration = XdpUmemReg {
         addr: memory.base().as_ptr().expose_provenance() as u64,
         len: memory.len_bytes() as u64,
         chunk_size: u32::from(pool.frame_bytes()),
         headroom: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
     };
-    set_option(fd, libc::XDP_UMEM_REG, &registration)
-}
-
-fn set_option<T>(fd: RawFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `len` bytes, the size of `value`.
-    let result = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_ref(value).cast(),
-            len,
-        )
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(sockopt::set_xdp_umem_reg(fd, registration)?)
 }
 
 /// Frames that a socket has dropped for lack of an empty frame or of room in its RX ring (`XDP_STATISTICS`).
-pub(crate) fn dropped(fd: RawFd) -> u64 {
-    /// `struct xdp_statistics`
-    #[repr(C)]
-    #[derive(Default)]
-    struct Statistics {
-        rx_dropped: u64,
-        rx_invalid_descs: u64,
-        tx_invalid_descs: u64,
-        rx_ring_full: u64,
-        rx_fill_ring_empty_descs: u64,
-        tx_ring_empty_descs: u64,
-    }
-    let mut statistics = Statistics::default();
-    let mut len = size_of::<Statistics>() as libc::socklen_t;
-    let value = std::ptr::from_mut(&mut statistics).cast();
-    // SAFETY: the kernel writes at most `len` bytes, the size of `statistics`.
-    unsafe { libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS, value, &raw mut len) };
-    statistics.rx_dropped + statistics.rx_ring_full
-}
-
-fn mmap_offsets(fd: RawFd) -> io::Result<libc::xdp_mmap_offsets> {
-    let mut len = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
-    // SAFETY: all-zero is a value of this struct of integers.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes at most `len` bytes, the size of `offsets`.
-    let result = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_XDP,
-            libc::XDP_MMAP_OFFSETS,
-            std::ptr::from_mut(&mut offsets).cast(),
-            &raw mut len,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if len as usize != size_of::<libc::xdp_mmap_offsets>() {
-        // Kernels before 5.4 know no ring flags and answer with a shorter struct.
-        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-    }
-    Ok(offsets)
+pub(crate) fn dropped(fd: impl AsFd) -> u64 {
+    sockopt::xdp_statistics(fd).map_or(0, |statistics| {
+        statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0)
+    })
 }
 
 fn map<T>(
-    fd: RawFd,
-    page_offset: libc::off_t,
-    offsets: &libc::xdp_ring_offset,
+    fd: &OwnDescriptor,
+    page_offset: u64,
+    offsets: &XdpRingOffset,
     entries: u32,
 ) -> io::Result<(Layout<T>, Mapping)> {
     let at = |offset: u64| {
         usize::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))
     };
+    // Kernels before 5.4 know no ring flags.
+    let flags = offsets
+        .flags
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))?;
     let len = at(offsets.desc)? + entries as usize * size_of::<T>();
     // SAFETY: a mapping at an address of the kernel's choice touches no existing memory.
     let address = unsafe {
@@ -328,8 +250,8 @@ fn map<T>(
             len,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_POPULATE,
-            fd,
-            page_offset,
+            fd.as_raw_fd(),
+            page_offset.cast_signed(),
         )
     };
     let base = match NonNull::new(address.cast::<u8>()) {
@@ -344,43 +266,50 @@ fn map<T>(
     let layout = Layout {
         producer: part(at(offsets.producer)?).cast(),
         consumer: part(at(offsets.consumer)?).cast(),
-        flags: part(at(offsets.flags)?).cast(),
+        flags: part(at(flags)?).cast(),
         entries: part(at(offsets.desc)?).cast(),
         size: entries,
     };
     Ok((layout, Mapping { base, len }))
 }
 
-fn address(link_index: u32, queue: u32, umem: Umem, binding: Binding) -> libc::sockaddr_xdp {
-    let copy = if binding.copy { libc::XDP_COPY } else { 0 };
-    let in_pieces = if binding.in_pieces { XDP_USE_SG } else { 0 };
-    let (flags, shared_fd) = match umem {
+fn bind(
+    fd: &OwnDescriptor,
+    link_index: u32,
+    queue: u32,
+    umem: Umem<'_>,
+    binding: Binding,
+    patience: Patience,
+) -> io::Result<()> {
+    let with = |flags| SocketAddrXdp::new(flags, link_index, queue);
+    match umem {
         // The mode of a shared registration is that of its first socket; other flags are refused beside it.
-        Umem::ShareWith(other) => (libc::XDP_SHARED_UMEM, other.cast_unsigned()),
-        Umem::Register => (libc::XDP_USE_NEED_WAKEUP | copy | in_pieces, 0),
-    };
-    libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: flags,
-        sxdp_ifindex: link_index,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: shared_fd,
+        Umem::ShareWith(shared_umem_fd) => {
+            let addr = with(SocketAddrXdpFlags::XDP_SHARED_UMEM);
+            let address = SocketAddrXdpWithSharedUmem {
+                addr,
+                shared_umem_fd,
+            };
+            bind_to(fd, &address, patience)
+        }
+        Umem::Register => {
+            let mut flags = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+            flags.set(SocketAddrXdpFlags::XDP_COPY, binding.copy);
+            // Linux 6.6.
+            flags.set(SocketAddrXdpFlags::XDP_USE_SG, binding.in_pieces);
+            bind_to(fd, &with(flags), patience)
+        }
     }
 }
 
-fn bind(fd: RawFd, address: &libc::sockaddr_xdp, patience: Patience) -> io::Result<()> {
-    let len = size_of_val(address) as libc::socklen_t;
+fn bind_to(fd: &OwnDescriptor, address: &impl SocketAddrArg, patience: Patience) -> io::Result<()> {
     let until = Instant::now() + patience.limit();
     loop {
-        // SAFETY: the kernel reads `len` bytes, the size of `address`.
-        let result = unsafe { libc::bind(fd, std::ptr::from_ref(address).cast(), len) };
-        if result == 0 {
-            return Ok(());
+        match net::bind(fd, address) {
+            Err(rustix::io::Errno::BUSY) if Instant::now() < until => {
+                std::thread::sleep(BUSY_INTERVAL);
+            }
+            bound => return Ok(bound?),
         }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() >= until {
-            return Err(error);
-        }
-        std::thread::sleep(BUSY_INTERVAL);
     }
 }

@@ -8,7 +8,7 @@ use dev_core::{Frame, FramePool, RxRing, RxWatch};
 use crate::bpf::program::stamp_in;
 use crate::device::HEADROOM_BYTES;
 use crate::queue::{Consumer, ConsumerWatch, Producer};
-use crate::xsk::{CONTINUES, Descriptor};
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
 const REFILL_BATCH: i32 = 64;
@@ -21,7 +21,7 @@ const CALM_FRAMES: u32 = 1 << 17;
 /// One queue's fill and RX rings.
 #[derive(Debug)]
 struct RxQueue {
-    rx: Consumer<Descriptor>,
+    rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
     /// Frames that the kernel is to have, between [`LEVEL_MIN`] and the size of the ring. The kernel uses them in turn, so
     /// their number is what a ping-pong occupies of the cache: with 2048 it took a third longer than with 256. Bursts
@@ -52,7 +52,7 @@ pub struct XdpRx {
 
 impl XdpRx {
     pub(crate) fn new(
-        queues: impl IntoIterator<Item = (Consumer<Descriptor>, Producer<u64>, Arc<OwnDescriptor>)>,
+        queues: impl IntoIterator<Item = (Consumer<XdpDesc>, Producer<u64>, Arc<OwnDescriptor>)>,
         pool: &FramePool,
         prefetch_bytes: usize,
     ) -> Self {
@@ -179,13 +179,13 @@ impl RxQueue {
             && let Some(descriptor) = self.rx.pop()
         {
             count += 1;
-            continues = descriptor.options & CONTINUES != 0;
+            continues = descriptor.options.contains(XdpDescOptions::XDP_PKT_CONTD);
             self.len_bytes = descriptor.len as usize;
             if self.rx.waiting() > 0 {
                 self.prefetch_next(pool, prefetch_bytes);
             }
             // A descriptor outside the pool would be a kernel bug; its frame is lost, nothing else.
-            if let Some(mut frame) = pool.reclaim(descriptor.address, descriptor.len) {
+            if let Some(mut frame) = pool.reclaim(descriptor.addr, descriptor.len) {
                 if continues {
                     frame.set_continues();
                 }

@@ -8,12 +8,12 @@ use descriptors::OwnDescriptor;
 use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
 
 use crate::queue::{Consumer, Producer};
-use crate::xsk::Descriptor;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
 /// Sending side of an interface: the TX and completion rings of one queue.
 #[derive(Debug)]
 pub struct XdpTx {
-    tx: Producer<Descriptor>,
+    tx: Producer<XdpDesc>,
     completion: Consumer<u64>,
     /// A frame that was taken and not used.
     spare: Option<Frame>,
@@ -22,7 +22,7 @@ pub struct XdpTx {
 }
 
 impl XdpTx {
-    pub(crate) fn new(tx: Producer<Descriptor>, completion: Consumer<u64>) -> Self {
+    pub(crate) fn new(tx: Producer<XdpDesc>, completion: Consumer<u64>) -> Self {
         Self {
             tx,
             completion,
@@ -63,10 +63,10 @@ impl TxRing for XdpTx {
             return pool.give(frame);
         }
         let len = frame.len() as u32;
-        let descriptor = Descriptor {
-            address: pool.release_to_device(frame),
+        let descriptor = XdpDesc {
+            addr: pool.release_to_device(frame),
             len,
-            options: 0,
+            options: XdpDescOptions::empty(),
         };
         self.tx.push(descriptor);
         self.in_flight += 1;
@@ -135,9 +135,9 @@ mod tests {
 
     /// A sending side, and the kernel's ends of its rings.
     fn sending(
-        tx: &mut Memory<Descriptor>,
+        tx: &mut Memory<XdpDesc>,
         completion: &mut Memory<u64>,
-    ) -> (XdpTx, Consumer<Descriptor>, Producer<u64>) {
+    ) -> (XdpTx, Consumer<XdpDesc>, Producer<u64>) {
         let (tx_in, tx_out) = tx.ends();
         let (completion_in, completion_out) = completion.ends();
         (XdpTx::new(tx_in, completion_out), tx_out, completion_in)
@@ -159,8 +159,8 @@ mod tests {
                         side.push(&pool, frame);
                         let descriptor = sent.pop().unwrap();
                         assert_eq!(descriptor.len, 60);
-                        assert!(!in_flight.contains(&descriptor.address), "sent twice");
-                        in_flight.push_back(descriptor.address);
+                        assert!(!in_flight.contains(&descriptor.addr), "sent twice");
+                        in_flight.push_back(descriptor.addr);
                         unreleased += 1;
                     }
                     Some(frame) => side.cancel(frame),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use dev_core::{FramePool, ThreadMode};
 
 use crate::queue::{Consumer, Layout, Producer};
-use crate::xsk::Descriptor;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
 /// A ring over ordinary memory, of which a test has the kernel's end.
 pub(super) struct Memory<T> {
@@ -38,10 +38,10 @@ impl<T: Copy> Memory<T> {
     }
 }
 
-pub(super) const EMPTY: Descriptor = Descriptor {
-    address: 0,
+pub(super) const EMPTY: XdpDesc = XdpDesc {
+    addr: 0,
     len: 0,
-    options: 0,
+    options: XdpDescOptions::empty(),
 };
 
 pub(super) fn pool(frames: u32) -> FramePool {

@@ -13,12 +13,12 @@ fn any_fd() -> Arc<OwnDescriptor> {
     Arc::new(OwnDescriptor::new(file.into()))
 }
 
-type OurEnds = (Consumer<Descriptor>, Producer<u64>, Arc<OwnDescriptor>);
+type OurEnds = (Consumer<XdpDesc>, Producer<u64>, Arc<OwnDescriptor>);
 
 /// The kernel's side of one receive queue.
 struct KernelQueue {
     fill: Consumer<u64>,
-    rx: Producer<Descriptor>,
+    rx: Producer<XdpDesc>,
     /// Frames taken from the fill ring and not used yet.
     held: VecDeque<u64>,
     packet_len: u32,
@@ -27,7 +27,7 @@ struct KernelQueue {
 }
 
 impl KernelQueue {
-    fn new(memory: &mut (Memory<Descriptor>, Memory<u64>)) -> (Self, OurEnds) {
+    fn new(memory: &mut (Memory<XdpDesc>, Memory<u64>)) -> (Self, OurEnds) {
         let (rx_in, rx_out) = memory.0.ends();
         let (fill_in, fill_out) = memory.1.ends();
         let kernel = Self {
@@ -54,10 +54,10 @@ impl KernelQueue {
         self.take_frames();
         let count = count.min(self.held.len());
         for address in self.held.drain(..count) {
-            let descriptor = Descriptor {
-                address: address + 256,
+            let descriptor = XdpDesc {
+                addr: address + 256,
                 len: self.packet_len,
-                options: 0,
+                options: XdpDescOptions::empty(),
             };
             assert!(self.rx.push(descriptor), "the rings are of one size");
         }
@@ -69,10 +69,13 @@ impl KernelQueue {
     fn receive_pieces(&mut self, count: usize, len: u32) {
         self.take_frames();
         for (number, address) in (1..=count).zip(self.held.drain(..count)) {
-            let descriptor = Descriptor {
-                address: address + 256,
+            let descriptor = XdpDesc {
+                addr: address + 256,
                 len,
-                options: if number < count { CONTINUES } else { 0 },
+                options: match number < count {
+                    true => XdpDescOptions::XDP_PKT_CONTD,
+                    false => XdpDescOptions::empty(),
+                },
             };
             assert!(self.rx.push(descriptor), "the rings are of one size");
         }
@@ -80,7 +83,7 @@ impl KernelQueue {
     }
 }
 
-fn memory(size: usize) -> (Memory<Descriptor>, Memory<u64>) {
+fn memory(size: usize) -> (Memory<XdpDesc>, Memory<u64>) {
     (Memory::new(size, EMPTY), Memory::new(size, 0))
 }
 
@@ -297,10 +300,10 @@ fn a_descriptor_outside_the_pool_costs_its_frame_only() {
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
     let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
     for (address, len) in [(u64::MAX, 1), (0, u32::MAX), (256 * 2048, 64)] {
-        kernel.rx.push(Descriptor {
-            address,
+        kernel.rx.push(XdpDesc {
+            addr: address,
             len,
-            options: 0,
+            options: XdpDescOptions::empty(),
         });
     }
     kernel.rx.publish();
