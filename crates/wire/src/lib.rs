@@ -26,6 +26,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod tcp;
 
+mod flow_headers;
 mod malformed;
 mod udp;
 mod udp_template;

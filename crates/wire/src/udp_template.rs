@@ -1,7 +1,8 @@
 use core::net::SocketAddr;
 
 use crate::checksum::{self, add, word};
-use crate::ip::{self, Addresses, Addressing, Headers, IpHeaders};
+use crate::flow_headers::FlowHeaders;
+use crate::ip::{self, Headers, IpHeaders};
 use crate::udp::UDP_HEADER_LEN;
 use crate::{EthernetAddresses, ipv4, ipv6};
 
@@ -13,10 +14,7 @@ use crate::{EthernetAddresses, ipv4, ipv6};
 /// of 60 bytes to the driver.
 #[derive(Clone, Debug)]
 pub struct UdpTemplate {
-    ip: Headers,
-    ports: [u8; 4],
-    /// Partial sum of the pseudo header and the ports, all lengths zero.
-    udp_sum: u32,
+    flow: FlowHeaders,
 }
 
 const UDP: usize = UDP_HEADER_LEN as usize;
@@ -35,41 +33,28 @@ impl UdpTemplate {
         tos: u8,
         dont_fragment: bool,
     ) -> Self {
-        let (source, destination) = (source.into(), destination.into());
-        let ip = Headers::new(&Addressing {
-            eth,
-            addresses: Addresses::new(source.ip(), destination.ip()),
-            protocol: ip::PROTOCOL_UDP,
-            ttl,
-            tos,
-            dont_fragment,
-        });
-        let [source_high, source_low] = source.port().to_be_bytes();
-        let [destination_high, destination_low] = destination.port().to_be_bytes();
-        let ports = [source_high, source_low, destination_high, destination_low];
+        let ends = (source.into(), destination.into());
         Self {
-            udp_sum: checksum::sum(&ports, ip.pseudo_header()),
-            ip,
-            ports,
+            flow: FlowHeaders::new(ip::PROTOCOL_UDP, eth, ends, (ttl, tos), dont_fragment),
         }
     }
 
     /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
     #[must_use]
     pub fn with_flow_label(mut self, label: u32) -> Self {
-        self.ip.set_flow_label(label);
+        self.flow.ip.set_flow_label(label);
         self
     }
 
     /// Length of the three headers, in bytes: where the payload starts in an emitted frame.
     #[inline]
     pub const fn header_len(&self) -> usize {
-        self.ip.len().wrapping_add(UDP)
+        self.flow.ip.len().wrapping_add(UDP)
     }
 
     /// The longest payload that a packet can carry, in bytes.
     pub const fn max_payload_len(&self) -> usize {
-        let udp_len = match self.ip {
+        let udp_len = match self.flow.ip {
             Headers::V4(_) => ipv4::Headers::MAX_PAYLOAD_LEN,
             Headers::V6(_) => ipv6::Headers::MAX_PAYLOAD_LEN,
         };
@@ -80,7 +65,7 @@ impl UdpTemplate {
     #[must_use]
     pub fn without_dont_fragment(&self) -> Self {
         let mut template = self.clone();
-        if let Headers::V4(ip) = &mut template.ip {
+        if let Headers::V4(ip) = &mut template.flow.ip {
             ip.allow_fragments();
         }
         template
@@ -91,7 +76,7 @@ impl UdpTemplate {
     /// `None`, with `frame` untouched, if it does not fit into `frame` or an IP packet.
     #[inline]
     pub fn emit_one(&self, frame: &mut [u8], identification: u16, payload: &[u8]) -> Option<usize> {
-        match &self.ip {
+        match &self.flow.ip {
             Headers::V4(ip) => self.stamp(ip, frame, identification, payload.len(), |body| {
                 Some(checksum::copy_and_sum(body, payload, 0))
             }),
@@ -116,7 +101,7 @@ impl UdpTemplate {
             let (filled, payload_sum) = checksum::gather_and_sum(body, parts, 0)?;
             (filled == payload_len).then_some(payload_sum)
         };
-        match &self.ip {
+        match &self.flow.ip {
             Headers::V4(ip) => self.stamp(ip, frame, identification, payload_len, gather),
             Headers::V6(ip) => self.stamp(ip, frame, identification, payload_len, gather),
         }
@@ -144,13 +129,13 @@ impl UdpTemplate {
 
         // The UDP length counts twice: in the pseudo header and in the UDP header.
         let lengths_sum = add(word(udp_len), word(udp_len));
-        let sum = add(add(self.udp_sum, payload_sum), lengths_sum);
+        let sum = add(add(self.flow.sum, payload_sum), lengths_sum);
         let udp_checksum = match !checksum::fold(sum) {
             // RFC 768: "If the computed checksum is zero, it is transmitted as all ones".
             0 => 0xffff,
             nonzero => nonzero,
         };
-        header[0..4].copy_from_slice(&self.ports);
+        header[0..4].copy_from_slice(&self.flow.ports);
         [header[4], header[5]] = udp_len.to_be_bytes();
         [header[6], header[7]] = udp_checksum.to_be_bytes();
         ip.write(ip_header, identification, 0, udp_len)

@@ -3,7 +3,8 @@ use core::net::SocketAddr;
 use super::{Header, MAX_OPTIONS_LEN, MIN_HEADER_LEN};
 use crate::EthernetAddresses;
 use crate::checksum::{self, add, word};
-use crate::ip::{self, Addresses, Addressing, ECN_MASK, Headers, IpHeaders};
+use crate::flow_headers::FlowHeaders;
+use crate::ip::{self, ECN_MASK, Headers, IpHeaders};
 
 /// The Ethernet and IP headers and the ports of one connection, prepared once and stamped on each
 /// segment.
@@ -12,10 +13,7 @@ use crate::ip::{self, Addresses, Addressing, ECN_MASK, Headers, IpHeaders};
 /// 60 bytes to the driver.
 #[derive(Clone, Debug)]
 pub struct Template {
-    ip: Headers,
-    ports: [u8; 4],
-    /// Partial sum of the pseudo header without the length, and of the ports.
-    tcp_sum: u32,
+    flow: FlowHeaders,
 }
 
 impl Template {
@@ -34,36 +32,29 @@ impl Template {
         tos: u8,
         dont_fragment: bool,
     ) -> Self {
-        let (source, destination) = (source.into(), destination.into());
-        let ip = Headers::new(&Addressing {
-            eth,
-            addresses: Addresses::new(source.ip(), destination.ip()),
-            protocol: ip::PROTOCOL_TCP,
-            ttl,
-            tos: tos & !ECN_MASK,
-            dont_fragment,
-        });
-        let [source_high, source_low] = source.port().to_be_bytes();
-        let [destination_high, destination_low] = destination.port().to_be_bytes();
-        let ports = [source_high, source_low, destination_high, destination_low];
+        let ends = (source.into(), destination.into());
         Self {
-            tcp_sum: checksum::sum(&ports, ip.pseudo_header()),
-            ip,
-            ports,
+            flow: FlowHeaders::new(
+                ip::PROTOCOL_TCP,
+                eth,
+                ends,
+                (ttl, tos & !ECN_MASK),
+                dont_fragment,
+            ),
         }
     }
 
     /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
     #[must_use]
     pub fn with_flow_label(mut self, label: u32) -> Self {
-        self.ip.set_flow_label(label);
+        self.flow.ip.set_flow_label(label);
         self
     }
 
     /// Length of the headers before the TCP header, in bytes.
     #[inline]
     pub const fn ip_headers_len(&self) -> usize {
-        self.ip.len()
+        self.flow.ip.len()
     }
 
     /// Writes the headers and the payload, which `parts` are together, to the start of `frame`; returns
@@ -80,7 +71,7 @@ impl Template {
         header: &Header,
         parts: impl IntoIterator<Item = &'a [u8]>,
     ) -> Option<usize> {
-        match &self.ip {
+        match &self.flow.ip {
             Headers::V4(ip) => self.emit_behind(ip, frame, identification, ecn, header, parts),
             Headers::V6(ip) => self.emit_behind(ip, frame, identification, ecn, header, parts),
         }
@@ -106,7 +97,7 @@ impl Template {
         options.copy_from_slice(list);
 
         // Headers have an even length, so the payload begins at an even offset.
-        let headers_sum = checksum::sum(list, self.tcp_sum);
+        let headers_sum = checksum::sum(list, self.flow.sum);
         let (payload_len, mut sum) = checksum::gather_and_sum(body, parts, headers_sum)?;
         let headers_len = usize::from(MIN_HEADER_LEN).wrapping_add(list_len);
         let segment_len = u16::try_from(payload_len.wrapping_add(headers_len)).ok()?;
@@ -117,7 +108,7 @@ impl Template {
         self.write_fixed_header(fixed, header, list_len);
         sum = add(checksum::sum(fixed, sum), word(segment_len));
         [fixed[16], fixed[17]] = (!checksum::fold(sum)).to_be_bytes();
-        fixed[0..4].copy_from_slice(&self.ports);
+        fixed[0..4].copy_from_slice(&self.flow.ports);
         ip.write(ip_header, identification, ecn & ECN_MASK, segment_len)
     }
 
@@ -133,7 +124,7 @@ impl Template {
         header: &Header,
         payload_len: u32,
     ) -> Option<usize> {
-        match &self.ip {
+        match &self.flow.ip {
             Headers::V4(ip) => {
                 self.headers_behind(ip, headers, identification, ecn, header, payload_len)
             }
@@ -165,7 +156,7 @@ impl Template {
         self.write_fixed_header(fixed, header, list_len);
         let sum = add(ip.pseudo_header(), word(segment_len));
         [fixed[16], fixed[17]] = checksum::fold(sum).to_be_bytes();
-        fixed[0..4].copy_from_slice(&self.ports);
+        fixed[0..4].copy_from_slice(&self.flow.ports);
         ip.write(ip_header, identification, ecn & ECN_MASK, segment_len)?;
         Some(H::LEN.wrapping_add(headers_len))
     }
