@@ -196,110 +196,65 @@ impl Field for Peak {
     }
 }
 
-impl Field for Gauge {
-    type Value = u64;
-    const KIND: FieldKind = FieldKind::Gauge;
+/// A field that its writer sets, with what it is at first, how it is shown and how it is read.
+macro_rules! field_that_is_set {
+    ($field:ident, $value:ty, $kind:ident, $first:expr, $shown:expr, $read:expr) => {
+        impl Field for $field {
+            type Value = $value;
+            const KIND: FieldKind = FieldKind::$kind;
 
-    fn reset(&self) {
-        self.set(0);
-    }
+            fn reset(&self) {
+                self.set($first);
+            }
 
-    fn copy_from(&self, other: &Self) {
-        self.set(other.value());
-    }
+            fn copy_from(&self, other: &Self) {
+                self.set(other.value());
+            }
 
-    fn shown(value: &u64) -> Value {
-        Value::Unsigned(*value)
-    }
+            fn shown(value: &$value) -> Value {
+                $shown(*value)
+            }
 
-    fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
-        entry.load_u64(offset)
-    }
+            fn read(entry: &EntryView<'_>, offset: usize) -> $value {
+                $read(entry, offset)
+            }
+        }
+    };
 }
 
-impl Field for Number {
-    type Value = u32;
-    const KIND: FieldKind = FieldKind::Identity;
-
-    fn reset(&self) {
-        self.set(0);
-    }
-
-    fn copy_from(&self, other: &Self) {
-        self.set(other.value());
-    }
-
-    fn shown(value: &u32) -> Value {
-        Value::Unsigned(u64::from(*value))
-    }
-
-    fn read(entry: &EntryView<'_>, offset: usize) -> u32 {
-        entry.load_u32(offset)
-    }
-}
-
-impl Field for LargeNumber {
-    type Value = u64;
-    const KIND: FieldKind = FieldKind::Identity;
-
-    fn reset(&self) {
-        self.set(0);
-    }
-
-    fn copy_from(&self, other: &Self) {
-        self.set(other.value());
-    }
-
-    fn shown(value: &u64) -> Value {
-        Value::Unsigned(*value)
-    }
-
-    fn read(entry: &EntryView<'_>, offset: usize) -> u64 {
-        entry.load_u64(offset)
-    }
-}
-
-impl Field for Flag {
-    type Value = bool;
-    const KIND: FieldKind = FieldKind::Identity;
-
-    fn reset(&self) {
-        self.set(false);
-    }
-
-    fn copy_from(&self, other: &Self) {
-        self.set(other.value());
-    }
-
-    fn shown(value: &bool) -> Value {
-        Value::Flag(*value)
-    }
-
-    fn read(entry: &EntryView<'_>, offset: usize) -> bool {
-        entry.load_u32(offset) != 0
-    }
-}
-
-impl Field for Descriptor {
-    type Value = i32;
-    const KIND: FieldKind = FieldKind::Identity;
-
-    fn reset(&self) {
-        self.set(-1);
-    }
-
-    fn copy_from(&self, other: &Self) {
-        self.set(other.value());
-    }
-
-    fn shown(value: &i32) -> Value {
-        Value::Signed(i64::from(*value))
-    }
-
-    fn read(entry: &EntryView<'_>, offset: usize) -> i32 {
-        entry.load_u32(offset).cast_signed()
-    }
-}
+field_that_is_set!(Gauge, u64, Gauge, 0, Value::Unsigned, EntryView::load_u64);
+field_that_is_set!(
+    Number,
+    u32,
+    Identity,
+    0,
+    |value| Value::Unsigned(u64::from(value)),
+    EntryView::load_u32
+);
+field_that_is_set!(
+    LargeNumber,
+    u64,
+    Identity,
+    0,
+    Value::Unsigned,
+    EntryView::load_u64
+);
+field_that_is_set!(
+    Flag,
+    bool,
+    Identity,
+    false,
+    Value::Flag,
+    |entry: &EntryView<'_>, offset| { entry.load_u32(offset) != 0 }
+);
+field_that_is_set!(
+    Descriptor,
+    i32,
+    Identity,
+    -1,
+    |value| Value::Signed(i64::from(value)),
+    |entry: &EntryView<'_>, offset| { entry.load_u32(offset).cast_signed() }
+);
 
 #[cfg(test)]
 mod tests {
