@@ -13,13 +13,10 @@ use std::time::Duration;
 use testkit::{Namespace, Skip, Tun};
 
 use crate::call::{Call, Outcome};
-use crate::stack::{Segment, Setup, Stack, Unreachable};
+use crate::stack::{Segment, Setup, Stack, Unreachable, patience};
 use crate::sysctl::Change;
 use crate::wire;
 use worker::Answer;
-
-/// A system call that is not to block must return within this time.
-const PROMPT: Duration = Duration::from_millis(100);
 
 /// The kernel's TCP. Plays one script.
 pub struct Linux {
@@ -182,11 +179,7 @@ impl Stack for Linux {
         sent.map_err(|_| "the thread that makes system calls has ended".to_owned())?;
         self.answered = None;
         // Even a call that may block often does not.
-        self.poll_answer(if may_block {
-            Duration::from_millis(1)
-        } else {
-            PROMPT
-        });
+        self.poll_answer(patience(may_block));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use testkit::{Namespace, Namespaces, Pair, RawLink, Skip};
 use crate::call::{Call, Outcome};
 use crate::linux::{self, info, sys, worker};
 use crate::script::flags;
-use crate::stack::{Segment, Setup, Stack, Unreachable};
+use crate::stack::{Segment, Setup, Stack, Unreachable, patience};
 use crate::sysctl::Change;
 use crate::wire;
 
@@ -84,9 +84,6 @@ pub fn obey() {
         }
     }
 }
-
-/// A system call that is not to block must return within this time.
-const PROMPT: Duration = Duration::from_millis(100);
 
 /// How long a packet may be on its way to where the program's calls see it.
 const ARRIVAL: Duration = Duration::from_millis(2);
@@ -348,11 +345,7 @@ impl Stack for Remote {
         self.process().ask(&Request::Make(call.clone()))?;
         self.answered = None;
         // Even a call that may block often does not.
-        self.poll_answer(if may_block {
-            Duration::from_millis(1)
-        } else {
-            PROMPT
-        });
+        self.poll_answer(patience(may_block));
         Ok(())
     }
 

@@ -119,3 +119,9 @@ pub fn octet(position: u32) -> u8 {
     // Neighbours and blocks of any round size differ.
     (position.wrapping_mul(0x9e37_79b1) >> 24) as u8
 }
+
+/// How long a runner waits for a system call's answer before it goes on with the script.
+pub(crate) const fn patience(may_block: bool) -> Duration {
+    // Even a call that may block often does not; one that is not to block must return within the longer time.
+    Duration::from_millis(if may_block { 1 } else { 100 })
+}
