@@ -26,9 +26,16 @@ use crate::tcp::{TcpSocket, TcpStack, options};
 impl<S: TcpStack> TcpSocket<S> {
     /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
     pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int, is_made: bool) {
-        let backlog = backlog_of(backlog);
+        // What the kernel makes of the argument (`net.core.somaxconn`) it tells when it listens.
+        let backlog = if is_made {
+            backlog_in_kernel(fd)
+        } else {
+            backlog.clamp(0, libc::SOMAXCONN)
+        };
         if let Role::Listener(listening) = &mut *self.role.lock() {
-            listening.listener.set_backlog(backlog);
+            if is_made {
+                listening.listener.set_backlog(backlog.cast_unsigned());
+            }
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
@@ -52,6 +59,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 let places = self.places_at(host, &addresses, open)?;
                 self.common.exempt.prepare(host.network());
                 let _control = host.control();
+                let backlog = backlog.cast_unsigned();
                 self.begin_listening(host, fd, (local, does_share), places, backlog)
             });
         if let Err(reason) = begun {
@@ -103,7 +111,12 @@ impl<S: TcpStack> TcpSocket<S> {
             if facts.loopback || !facts.is_eligible() || is_other {
                 continue;
             }
-            let hop_limit = host.network().hop_limit(facts.spec.index);
+            let has_v6 = facts.addresses.iter().any(|it| at.versions.carry(*it) && it.is_ipv6());
+            let hop_limit = if has_v6 {
+                host.network().hop_limit(facts.spec.index)
+            } else {
+                0
+            };
             for address in facts.addresses {
                 let is_wanted = local.ip() == address
                     || local.ip().is_unspecified() && at.versions.carry(address);
@@ -162,6 +175,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let mut listener = Listener::new(now(), self.common.config(), backlog);
         listener.set_defer_accept(options::defer_accept(fd));
+        let (counted, is_first) = self.common.counted_first();
         let listening = Listening {
             listener,
             children: HashMap::new(),
@@ -172,7 +186,7 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             habit: Habit::default(),
             is_returning: false,
-            _counted: self.common.counted(),
+            _counted: counted,
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
@@ -200,8 +214,10 @@ impl<S: TcpStack> TcpSocket<S> {
         host.count_reason(Reason::Offloaded);
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
-        // From here on the internal thread looks at the rings.
-        self.common.timers.arm(self.timer(), now());
+        if is_first {
+            // From here on the internal thread looks at the rings, as it does while there are others.
+            self.common.timers.arm(self.timer(), now());
+        }
         self.interfaces_changed();
         Ok(())
     }
@@ -263,11 +279,4 @@ pub(crate) fn backlog_in_kernel(fd: c_int) -> c_int {
     let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
     let backlog = info.last_chunk().copied().map_or(0, c_int::from_ne_bytes);
     read.map_or(libc::SOMAXCONN, |_| backlog)
-}
-
-/// What the kernel makes of the argument (`net.core.somaxconn`).
-fn backlog_of(backlog: c_int) -> u32 {
-    let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
-    let most = text.trim().parse().unwrap_or(4096);
-    backlog.cast_unsigned().min(most)
 }
