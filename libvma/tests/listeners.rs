@@ -2,7 +2,7 @@
 //! in their order, and none is reset.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -62,10 +62,24 @@ impl Client {
 
 /// Connections of all sorts wait; then the server does what `case` says.
 fn played(pair: &Pair, case: &str, count: usize, environment: &[(&str, &str)]) {
+    played_at(pair, Pair::ADDRESS_B, case, count, environment);
+}
+
+fn played_at(
+    pair: &Pair,
+    address: Ipv4Addr,
+    case: &str,
+    count: usize,
+    environment: &[(&str, &str)],
+) {
     let mut command = with_library(&pair.b);
     command.envs(environment.iter().copied());
-    let address = Pair::ADDRESS_B.to_string();
-    command.args([case, &address, &PORT.to_string(), &count.to_string()]);
+    command.args([
+        case,
+        &address.to_string(),
+        &PORT.to_string(),
+        &count.to_string(),
+    ]);
     let mut server = Running::start_interactive(command).unwrap();
     assert!(server.wait_for_output("ready", SOON), "{}", server.stderr());
     let (before, clients): (Vec<_>, Vec<_>) = pair
@@ -176,6 +190,15 @@ fn an_option_needs_the_kernel() {
 #[test]
 fn another_program_is_executed() {
     case("exec");
+}
+
+/// Those that stay for a while have flows of their own when the port at any address has none.
+#[test]
+fn a_listener_at_any_address() {
+    let pair = or_skip!(Namespaces::pair());
+    for case in ["child", "closes", "option", "exec", "deferred"] {
+        played_at(&pair, Ipv4Addr::UNSPECIFIED, case, 12, &[]);
+    }
 }
 
 /// Of those the kernel's handshake is over, the engine's is not.

@@ -80,20 +80,30 @@ fn groups_at_one_port() {
         }
     });
 }
+
 /// A resolver opens a socket for any address for each question: that costs the same whatever number of addresses the host has.
 #[test]
-#[allow(clippy::print_stdout, reason = "what was measured")]
 fn sockets_for_any_of_many_addresses() {
+    for_any_of_many_addresses("brief");
+}
+
+#[test]
+fn listeners_for_any_of_many_addresses() {
+    for_any_of_many_addresses("listeners");
+}
+
+#[allow(clippy::print_stdout, reason = "what was measured")]
+fn for_any_of_many_addresses(kind: &str) {
     const COUNT: u32 = 500;
-    let pair = or_skip!(Namespaces::pair());
     panic_unless_paused(|| {
-        let one = Cost::of(&pair, COUNT, "brief");
+        let pair = or_skip!(Namespaces::pair());
+        let one = Cost::of(&pair, COUNT, kind);
         let add = |host| format!("address add 10.78.0.{host}/16 dev vb\n");
         pair.b
             .ip_batch(&(1..=200).map(add).collect::<String>())
             .unwrap();
-        let many = Cost::of(&pair, COUNT, "brief");
-        println!("with one address {one:?}, with 200 more {many:?}");
+        let many = Cost::of(&pair, COUNT, kind);
+        println!("{kind}: with one address {one:?}, with 200 more {many:?}");
         assert!(many.open < 3.0 * one.open, "{one:?}, {many:?}");
     });
 }

@@ -237,7 +237,7 @@ impl Segmenter for NoSegmenter {
 
 /// Decides which packets of an interface come to the rings; all others stay with the kernel.
 pub trait Steering: Send + Sync + 'static {
-    /// Starts to steer a flow to the rings. One of UDP at the unspecified address, without a peer, has what comes to any of the
+    /// Starts to steer a flow to the rings. One at the unspecified address, without a peer, has what comes to any of the
     /// [addresses](Steering::set_addresses) of the interface. After an error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
 

@@ -3,7 +3,7 @@
 mod table;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 
 use table::Table;
 
@@ -27,6 +27,14 @@ pub struct Flow {
     pub local: SocketAddr,
     /// Source of the packets (5-tuple), of the same family, or anyone (3-tuple).
     pub peer: Option<SocketAddr>,
+}
+
+/// The same port at any address of the version of IP.
+pub fn at_any_address(local: SocketAddr) -> SocketAddr {
+    match local {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, local.port()).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, local.port()).into(),
+    }
 }
 
 /// Maps packets to values: the exact flow first, then whoever owns the port, at one address or at any.
@@ -223,7 +231,7 @@ impl Hasher for FlowHasher {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv6Addr, SocketAddrV6};
+    use std::net::SocketAddrV6;
 
     use super::*;
 

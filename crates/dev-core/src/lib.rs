@@ -24,7 +24,7 @@ pub use backend::{
     RingsMax, RxRing, RxWatch, Segmented, Segmenter, Steering, TxRing,
 };
 pub use beside::{beside, threads_begin_with};
-pub use flow::{Flow, FlowTable, Protocol};
+pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupTable, Receiver, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};

@@ -10,7 +10,7 @@ use crate::backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
     RingsMax, RxRing, RxWatch, Steering, TxRing,
 };
-use crate::flow::Flow;
+use crate::flow::{Flow, at_any_address};
 use crate::pool::{Frame, FramePool};
 
 /// The null back-end. Clones share one wire.
@@ -240,6 +240,12 @@ impl Kick for NullKick {
     }
 }
 
+/// Whether a flow's packets reach a port, at its address or at any.
+fn is_at(flow: &Flow, port: &Flow) -> bool {
+    let is_local = [flow.local, at_any_address(flow.local)].contains(&port.local);
+    port.peer.is_none() && port.protocol == flow.protocol && is_local
+}
+
 /// Remembers the flows.
 #[derive(Debug)]
 pub struct NullSteering {
@@ -259,17 +265,15 @@ impl Steering for NullSteering {
             flows.remove(place);
         }
         if flow.peer.is_none() {
-            lock(&self.wire.exempt).retain(|known| known.local != flow.local);
+            lock(&self.wire.exempt).retain(|known| !is_at(known, flow));
         }
         Ok(())
     }
 
     fn exempt(&self, flow: &Flow) -> io::Result<bool> {
-        let port = Flow {
-            peer: None,
-            ..*flow
-        };
-        let is_steered = lock(&self.wire.flows).contains(&port);
+        let flows = lock(&self.wire.flows);
+        let is_steered = flows.iter().any(|port| is_at(flow, port));
+        drop(flows);
         if is_steered {
             lock(&self.wire.exempt).push(*flow);
         }

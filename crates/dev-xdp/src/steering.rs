@@ -8,10 +8,11 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Flow, Protocol, Steering};
+use dev_core::{Flow, Protocol, Steering, at_any_address};
 
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
+use crate::bpf::program::FlowMaps;
 use crate::farewell;
 use crate::flow_rules::FlowRules;
 use crate::xsk::{self, Mapping};
@@ -64,8 +65,8 @@ struct Steered {
     exact: HashSet<Flow>,
     /// Flows of one peer that need no entry: everything that reaches their port comes here.
     covered: HashSet<Flow>,
-    /// Peers whose packets to one of the ports are the kernel's.
-    exempt: HashMap<(Protocol, SocketAddr), HashSet<SocketAddr>>,
+    /// Local ends and peers whose packets to one of the ports are the kernel's.
+    exempt: HashMap<(Protocol, SocketAddr), HashSet<(SocketAddr, SocketAddr)>>,
     rules: FlowRules,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.
     was_used: bool,
@@ -114,9 +115,20 @@ impl Steered {
         !self.ports.is_empty() || !self.exact.is_empty()
     }
 
+    /// The port that brings a flow's packets here, for all that reaches it comes here: at its address, or at any of the interface.
+    fn port_of(&self, flow: &Flow) -> Option<(Protocol, SocketAddr)> {
+        let port = (flow.protocol, flow.local);
+        if self.ports.contains(&port) {
+            return Some(port);
+        }
+        let any = (flow.protocol, at_any_address(flow.local));
+        let is_here = self.ports.contains(&any) && self.addresses.contains(&flow.local.ip());
+        is_here.then_some(any)
+    }
+
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
-        let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
-        let Some(peer) = flow.peer.filter(|_| self.ports.contains(&port)) else {
+        let protocol = flow.protocol as u8;
+        let (Some(peer), Some(port)) = (flow.peer, self.port_of(flow)) else {
             return Ok(false);
         };
         if !self.has_room() {
@@ -124,42 +136,83 @@ impl Steered {
         }
         let maps = self.attached.maps();
         maps.add_exemption(flow.local, peer, protocol)?;
-        let peers = self.exempt.entry(port).or_default();
-        if peers.is_empty()
-            && let Err(error) = maps.port_has_exemptions(flow.local, protocol)
+        let ends = self.exempt.entry(port).or_default();
+        if ends.is_empty()
+            && let Err(error) = maps.port_has_exemptions(port.1, protocol)
         {
             let _ = maps.remove_exemption(flow.local, peer, protocol);
             return Err(error.into());
         }
-        peers.insert(peer);
+        ends.insert((flow.local, peer));
         Ok(true)
     }
 
     fn end_exemption(&mut self, flow: &Flow) -> io::Result<()> {
-        let (port, protocol) = ((flow.protocol, flow.local), flow.protocol as u8);
-        let (Some(peer), Some(peers)) = (flow.peer, self.exempt.get_mut(&port)) else {
+        let protocol = flow.protocol as u8;
+        let Some(peer) = flow.peer.filter(|_| !self.exempt.is_empty()) else {
             return Ok(());
         };
-        if !peers.remove(&peer) {
-            return Ok(());
-        }
-        let is_last = peers.is_empty();
-        let maps = self.attached.maps();
-        taken_out(maps.remove_exemption(flow.local, peer, protocol))?;
-        if is_last {
-            self.exempt.remove(&port);
-            maps.add_port(flow.local, protocol)?;
+        // The address may not be the interface's any more.
+        for local in [flow.local, at_any_address(flow.local)] {
+            let port = (flow.protocol, local);
+            let Some(ends) = self.exempt.get_mut(&port) else {
+                continue;
+            };
+            if !ends.remove(&(flow.local, peer)) {
+                continue;
+            }
+            let is_last = ends.is_empty();
+            let maps = self.attached.maps();
+            taken_out(maps.remove_exemption(flow.local, peer, protocol))?;
+            if is_last {
+                self.exempt.remove(&port);
+                maps.add(port)?;
+            }
         }
         Ok(())
     }
 
     /// The port is not steered any more: nothing is exempt from that.
     fn end_exemptions(&mut self, port: (Protocol, SocketAddr)) -> Result<(), BpfError> {
-        for peer in self.exempt.remove(&port).unwrap_or_default() {
+        for (local, peer) in self.exempt.remove(&port).unwrap_or_default() {
             let maps = self.attached.maps();
-            taken_out(maps.remove_exemption(port.1, peer, port.0 as u8))?;
+            taken_out(maps.remove_exemption(local, peer, port.0 as u8))?;
         }
         Ok(())
+    }
+
+    /// Has flows that needed no entry so far, and are `among` these, have one if they need it now.
+    fn uncover(&mut self, among: impl Fn(&Flow) -> bool) -> Result<(), BpfError> {
+        let mut covered = std::mem::take(&mut self.covered);
+        let needs_entry = |flow: &Flow| among(flow) && self.port_of(flow).is_none();
+        let uncovered: Vec<_> = covered.extract_if(needs_entry).collect();
+        self.covered = covered;
+        for flow in uncovered {
+            self.exact.insert(flow);
+            if let Some(peer) = flow.peer {
+                let maps = self.attached.maps();
+                maps.add_flow(flow.local, peer, flow.protocol as u8)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FlowMaps {
+    /// Redirects what reaches a port, at its address or at any of the interface.
+    fn add(&self, (protocol, local): (Protocol, SocketAddr)) -> Result<(), BpfError> {
+        if local.ip().is_unspecified() {
+            return self.add_wildcard(local.port(), local.is_ipv6(), protocol as u8);
+        }
+        self.add_port(local, protocol as u8)
+    }
+
+    /// Takes that back.
+    fn remove(&self, (protocol, local): (Protocol, SocketAddr)) -> Result<(), BpfError> {
+        if local.ip().is_unspecified() {
+            return self.remove_wildcard(local.port(), local.is_ipv6(), protocol as u8);
+        }
+        taken_out(self.remove_port(local, protocol as u8))
     }
 }
 
@@ -181,96 +234,66 @@ impl Steering for XdpSteering {
             // This one alone is not for us.
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
-        let Steered {
-            attached,
-            ports,
-            exact,
-            covered,
-            was_used,
-            ..
-        } = &mut *steered;
-        *was_used = true;
-        attached.resume()?;
-        let maps = attached.maps();
-        let port = (flow.protocol, flow.local);
+        steered.was_used = true;
+        steered.attached.resume()?;
         // From here on `remove` takes back whatever has been done.
         match flow.peer {
-            Some(_) if ports.contains(&port) => {
-                covered.insert(*flow);
+            Some(_) if steered.port_of(flow).is_some() => {
+                steered.covered.insert(*flow);
             }
             Some(peer) => {
-                exact.insert(*flow);
+                steered.exact.insert(*flow);
+                let maps = steered.attached.maps();
                 maps.add_flow(flow.local, peer, protocol)?;
             }
-            None if flow.local.ip().is_unspecified() => {
-                if flow.protocol != Protocol::Udp {
-                    return Err(io::ErrorKind::Unsupported.into());
-                }
-                ports.insert(port);
-                maps.add_wildcard(flow.local.port(), flow.local.is_ipv6())?;
-            }
             None => {
-                ports.insert(port);
-                maps.add_port(flow.local, protocol)?;
+                let port = (flow.protocol, flow.local);
+                steered.ports.insert(port);
+                steered.attached.maps().add(port)?;
             }
         }
         Ok(())
     }
 
     fn remove(&self, flow: &Flow) -> io::Result<()> {
-        let protocol = flow.protocol as u8;
         let mut steered = self.steered();
-        let Steered {
-            attached,
-            ports,
-            exact,
-            covered,
-            rules,
-            ..
-        } = &mut *steered;
-        rules.remove(flow);
-        let maps = attached.maps();
+        steered.rules.remove(flow);
         let Some(peer) = flow.peer else {
             let port = (flow.protocol, flow.local);
-            if !ports.remove(&port) {
+            if !steered.ports.remove(&port) {
                 return Ok(());
             }
-            if flow.local.ip().is_unspecified() {
-                return Ok(maps.remove_wildcard(flow.local.port(), flow.local.is_ipv6())?);
-            }
-            let is_here = |other: &Flow| (other.protocol, other.local) == port;
-            for other in covered.extract_if(is_here) {
-                exact.insert(other);
-                if let Some(peer) = other.peer {
-                    maps.add_flow(other.local, peer, protocol)?;
-                }
-            }
-            taken_out(maps.remove_port(flow.local, protocol))?;
+            let (protocol, number) = (flow.protocol, flow.local.port());
+            steered.uncover(|it| it.protocol == protocol && it.local.port() == number)?;
+            steered.attached.maps().remove(port)?;
             return Ok(steered.end_exemptions(port)?);
         };
-        if covered.remove(flow) || !exact.remove(flow) {
+        if steered.covered.remove(flow) || !steered.exact.remove(flow) {
             return Ok(());
         }
-        Ok(taken_out(maps.remove_flow(flow.local, peer, protocol))?)
+        let maps = steered.attached.maps();
+        let removed = maps.remove_flow(flow.local, peer, flow.protocol as u8);
+        Ok(taken_out(removed)?)
     }
 
     fn set_addresses(&self, now: &[IpAddr]) -> io::Result<()> {
         let mut steered = self.steered();
-        let Steered {
-            attached,
-            addresses,
-            ..
-        } = &mut *steered;
         let now: HashSet<IpAddr> = now.iter().copied().collect();
-        let gone: Vec<_> = addresses.difference(&now).copied().collect();
+        let gone: HashSet<_> = steered.addresses.difference(&now).copied().collect();
+        if !gone.is_empty() {
+            // Connections of such an address go on for as long as they are here.
+            steered.addresses.retain(|it| !gone.contains(it));
+            steered.uncover(|it| gone.contains(&it.local.ip()))?;
+        }
         for address in gone {
-            taken_out(attached.maps().remove_address(address))?;
-            addresses.remove(&address);
+            taken_out(steered.attached.maps().remove_address(address))?;
         }
         for address in now {
             // Without room packets to it are the kernel's, unless they are for it alone.
-            if !addresses.contains(&address) && attached.maps().add_address(address).is_ok() {
-                addresses.insert(address);
+            if !steered.addresses.contains(&address)
+                && steered.attached.maps().add_address(address).is_ok()
+            {
+                steered.addresses.insert(address);
             }
         }
         Ok(())

@@ -21,18 +21,34 @@ fn link(pair: &Pair) -> LinkSpec {
     }
 }
 
-/// A connection of one of many peers, or the listener.
-fn flow(peer: Option<u32>) -> Flow {
-    let end = |number: u32| SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + number), 9);
+/// A connection of one of many peers.
+fn flow(number: u32) -> Flow {
+    let peer = SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0000 + number), 9);
+    Flow {
+        peer: Some(peer.into()),
+        ..listener(Pair::ADDRESS_B)
+    }
+}
+
+fn listener(address: Ipv4Addr) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
-        local: SocketAddrV4::new(Pair::ADDRESS_B, 80).into(),
-        peer: peer.map(|it| end(it).into()),
+        local: SocketAddrV4::new(address, 80).into(),
+        peer: None,
     }
 }
 
 #[test]
 fn a_connection_too_many_costs_nobody_else_anything() {
+    one_too_many_at(Pair::ADDRESS_B);
+}
+
+#[test]
+fn nor_at_a_port_at_any_address() {
+    one_too_many_at(Ipv4Addr::UNSPECIFIED);
+}
+
+fn one_too_many_at(address: Ipv4Addr) {
     let pair = or_skip!(Namespaces::pair());
     let pool = FramePool::new(4096, 2048, ThreadMode::SpinLock).unwrap();
     let pool: &'static FramePool = Box::leak(Box::new(pool));
@@ -40,18 +56,19 @@ fn a_connection_too_many_costs_nobody_else_anything() {
         let backend = XdpBackend::new(XdpMode::Generic, 256);
         let port = backend.open(&link(&pair), pool, RingsMax::ONE).unwrap();
         let steering = port.steering;
-        steering.add(&flow(None)).unwrap();
+        steering.set_addresses(&[Pair::ADDRESS_B.into()]).unwrap();
+        steering.add(&listener(address)).unwrap();
         for number in 0..ROOM {
-            steering.add(&flow(Some(number))).unwrap();
+            steering.add(&flow(number)).unwrap();
         }
-        let refused = flow(Some(ROOM));
+        let refused = flow(ROOM);
         let error = steering.add(&refused).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
         steering.remove(&refused).unwrap();
         assert!(steering.exempt(&refused).is_err());
         // With the listener all connections come to have entries of their own.
-        steering.remove(&flow(None)).unwrap();
-        steering.remove(&flow(Some(1))).unwrap();
+        steering.remove(&listener(address)).unwrap();
+        steering.remove(&flow(1)).unwrap();
         steering.add(&refused).unwrap();
         assert!(!steering.is_taken_away());
     });

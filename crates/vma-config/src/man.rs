@@ -126,11 +126,11 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 .PP
 So a program stays accelerated under a filter that allows it these calls. With the first socket:
-capget, clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek,
+clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek,
 membarrier, openat, prctl, pwrite64, readlinkat, rseq, sched_getaffinity, set_robust_list, sigaltstack,
 statx, uname.
 From then on:
-bind, bpf, brk, clock_gettime, clock_nanosleep, close, connect, dup3, epoll_create1, epoll_ctl, epoll_pwait,
+bind, bpf, brk, capget, clock_gettime, clock_nanosleep, close, connect, dup3, epoll_create1, epoll_ctl, epoll_pwait,
 eventfd2, fcntl, fstat, futex, getpeername, getpid, getrandom, getsockname, getsockopt, gettid, madvise, mmap,
 mprotect, mremap, munmap, newfstatat, ppoll, pread64, prlimit64, read, recvfrom, recvmsg, rt_sigaction, rt_sigpending,
 rt_sigprocmask, rt_tgsigqueueinfo, sched_yield, sendmsg, sendto, setsockopt, shutdown, socket, socketpair, unlinkat,

@@ -59,6 +59,7 @@ calls! {
         SYS_socket(libc::AF_INET, libc::SOCK_STREAM, 9999),
         SYS_bind,
         SYS_brk(0),
+        SYS_capget(0, 0),
         SYS_clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, 0),
         SYS_clock_nanosleep(99),
         SYS_close,
@@ -103,7 +104,6 @@ calls! {
         SYS_write,
     }
     AtFirst {
-        SYS_capget(0, 0),
         SYS_clone3(0, 0),
         // Of a thread.
         SYS_exit(0),

@@ -1,6 +1,7 @@
-/* What many UDP sockets cost: `many COUNT KIND`. Says microseconds of CPU time to open them, per second while nothing happens, and to close
+/* What many sockets cost: `many COUNT KIND`. Says microseconds of CPU time to open them, per second while nothing happens, and to close
  * them. Kinds: `plain` on ports of their own, `reuse` the same with SO_REUSEADDR; `groups`: so many multicast groups at one port, 20 on a
- * socket, `feeds`: one on each; `brief`: bound to any address and port, one datagram sent, and closed, one after the other. */
+ * socket, `feeds`: one on each; `brief`: bound to any address and port, one datagram sent, and closed, one after the other;
+ * `listeners`: listening at any address and port, and closed, one after the other. */
 #include "case.h"
 
 #define GROUPS_OF_ONE 20
@@ -44,6 +45,15 @@ static int brief(void)
     return fd;
 }
 
+static int listening(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    MUST(fd);
+    bind_to(fd, "0.0.0.0", 0, 0);
+    MUST(listen(fd, 16));
+    return fd;
+}
+
 int main(int argc, char **argv)
 {
     int count = argc > 2 ? atoi(argv[1]) : 0, sockets = 0;
@@ -52,7 +62,7 @@ int main(int argc, char **argv)
     MUST(setrlimit(RLIMIT_NOFILE, &limit));
     int *fds = calloc((size_t)count, sizeof *fds);
     /* What opening the interface costs is not looked at. */
-    int first = brief();
+    int listens = strcmp(kind, "listeners") == 0, first = listens ? listening() : brief();
     sleep_msec(500);
     double begun = cpu_usec();
     for (int i = 0; i < count; i++) {
@@ -62,6 +72,8 @@ int main(int argc, char **argv)
             join(fds[sockets - 1], i);
         } else if (strcmp(kind, "brief") == 0) {
             close(brief());
+        } else if (listens) {
+            close(listening());
         } else {
             fds[sockets] = udp();
             bind_to(fds[sockets++], SELF, 10000 + i, strcmp(kind, "reuse") == 0);

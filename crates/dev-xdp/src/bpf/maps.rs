@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use descriptors::OwnDescriptor;
+use dev_core::Protocol;
 
 use super::error::BpfError;
 use super::syscall::{Map, MapKind, Name};
@@ -58,7 +59,9 @@ pub(super) struct Tables<const PORT: usize, const FLOW: usize, const ADDRESS: us
     flows: Map<FLOW, 4>,
     /// UDP ports that are redirected whichever address of the interface a packet is for: an array, which costs no hash. By the upper byte
     /// of the port an octet for each lower one.
-    wildcards: Map<4, PORT_OCTETS>,
+    udp_wildcards: Map<4, PORT_OCTETS>,
+    /// The same of TCP.
+    tcp_wildcards: Map<4, PORT_OCTETS>,
     /// The addresses of the interface, in the slot of the last byte.
     pub(super) addresses: Slotted<ADDRESS>,
 }
@@ -115,22 +118,28 @@ impl FlowMaps {
         Ok(value.is_some())
     }
 
-    /// Redirects all UDP packets to a port at any of the interface's [addresses](Self::add_address), whoever sends them. `of_v6`: of which
+    /// Redirects all packets to a port at any of the interface's [addresses](Self::add_address), whoever sends them. `of_v6`: of which
     /// version.
-    pub fn add_wildcard(&self, port: u16, of_v6: bool) -> Result<(), BpfError> {
-        self.set_wildcard(port, of_v6, 1)
+    pub fn add_wildcard(&self, port: u16, of_v6: bool, protocol: u8) -> Result<(), BpfError> {
+        self.set_wildcard(port, of_v6, protocol, ANY)
     }
 
     /// Takes back [`add_wildcard`](Self::add_wildcard). Nothing happens if it is not there.
-    pub fn remove_wildcard(&self, port: u16, of_v6: bool) -> Result<(), BpfError> {
-        self.set_wildcard(port, of_v6, 0)
+    pub fn remove_wildcard(&self, port: u16, of_v6: bool, protocol: u8) -> Result<(), BpfError> {
+        self.set_wildcard(port, of_v6, protocol, 0)
     }
 
-    fn set_wildcard(&self, port: u16, of_v6: bool, value: u8) -> Result<(), BpfError> {
+    fn set_wildcard(
+        &self,
+        port: u16,
+        of_v6: bool,
+        protocol: u8,
+        value: u8,
+    ) -> Result<(), BpfError> {
         let wildcards = if of_v6 {
-            &self.v6.wildcards
+            self.v6.wildcards(protocol)
         } else {
-            &self.v4.wildcards
+            self.v4.wildcards(protocol)
         };
         let [upper, lower] = port.to_be_bytes();
         let key = u32::from(upper).to_ne_bytes();
@@ -215,14 +224,17 @@ impl FlowMaps {
         self.remove_flow(local, peer, protocol)
     }
 
-    /// Has the program look for exemptions of a redirected port, until [`add_port`](Self::add_port) is called for it again: its packets
-    /// take up to two more looks into maps then.
+    /// Has the program look for exemptions of a redirected port, until [`add_port`](Self::add_port) is called for it again, or, at the
+    /// unspecified address, [`add_wildcard`](Self::add_wildcard): its packets take up to two more looks into maps then.
     pub fn port_has_exemptions(
         &self,
         local: impl Into<SocketAddr>,
         protocol: u8,
     ) -> Result<(), BpfError> {
         let local = local.into();
+        if local.ip().is_unspecified() {
+            return self.set_wildcard(local.port(), local.is_ipv6(), protocol, ANY_WITH_EXEMPTIONS);
+        }
         let changed = match port_key(local, protocol) {
             PortKey::V4(key) => self.v4.ports.has_exemptions(&key, slot(local)),
             PortKey::V6(key) => self.v6.ports.has_exemptions(&key, slot(local)),
@@ -270,12 +282,8 @@ impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FL
                 capacity,
                 "create the XDP flow map",
             )?,
-            wildcards: Map::create(
-                MapKind::Array,
-                WILDCARDS_NAME,
-                PORT_OCTETS as u32,
-                "create the XDP array of ports",
-            )?,
+            udp_wildcards: create_wildcards()?,
+            tcp_wildcards: create_wildcards()?,
             addresses: Slotted::create(
                 (ADDRESSES_NAME, "create the XDP address map"),
                 (SLOTS_NAME, "create the XDP address array"),
@@ -288,9 +296,30 @@ impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FL
         self.flows.as_fd()
     }
 
-    pub(super) fn wildcards_fd(&self) -> BorrowedFd<'_> {
-        self.wildcards.as_fd()
+    fn wildcards(&self, protocol: u8) -> &Map<4, PORT_OCTETS> {
+        if protocol == Protocol::Udp as u8 {
+            &self.udp_wildcards
+        } else {
+            &self.tcp_wildcards
+        }
     }
+
+    pub(super) fn udp_wildcards_fd(&self) -> BorrowedFd<'_> {
+        self.udp_wildcards.as_fd()
+    }
+
+    pub(super) fn tcp_wildcards_fd(&self) -> BorrowedFd<'_> {
+        self.tcp_wildcards.as_fd()
+    }
+}
+
+fn create_wildcards() -> Result<Map<4, PORT_OCTETS>, BpfError> {
+    Map::create(
+        MapKind::Array,
+        WILDCARDS_NAME,
+        PORT_OCTETS as u32,
+        "create the XDP array of ports",
+    )
 }
 
 enum PortKey {
@@ -351,6 +380,9 @@ fn slot(local: SocketAddr) -> u8 {
 const PRESENT: u32 = 1;
 /// A port that is, but for some flows.
 pub(super) const WITH_EXEMPTIONS: u32 = 2;
+/// The same of a port at any address of the interface, in its octet.
+const ANY: u8 = 1;
+pub(super) const ANY_WITH_EXEMPTIONS: u8 = 2;
 /// A flow that is not.
 pub(super) const EXEMPT: u32 = 2;
 

@@ -198,6 +198,7 @@ fn assemble(
     let mut a = Assembler::default();
     let pass = a.label();
     let matched = a.label();
+    let with_exemptions = a.label();
     let not_for_all = a.label();
     let not_ipv4 = a.label();
     let with_options = a.label();
@@ -280,13 +281,13 @@ fn assemble(
 
     // Or is it one at any address of the interface?
     a.store(U64, R10, IN_SLOT, R1);
-    wildcard::steer(&mut a, maps.v4(), &wildcard::V4, matched);
+    wildcard::steer(&mut a, maps.v4(), &wildcard::V4, matched, with_exemptions);
     a.load(R1, U64, R10, IN_SLOT);
     a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
     look_up(&mut a, maps.v4().ports.all_fd(), PORT_KEY);
     a.jump_if(R0, Equal, 0, not_for_all);
-    let flows = flows_of_port(&mut a, matched);
+    let flows = flows_of_port(&mut a, matched, with_exemptions);
 
     // Is this one of the flows?
     a.place(not_for_all);
@@ -346,12 +347,13 @@ fn assemble(
     a.finish()
 }
 
-/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions. Then R8 becomes 1, and the flows, at the label that this
-/// returns, decide.
-fn flows_of_port(a: &mut Assembler, matched: Label) -> Label {
+/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions, as those have that jump to `with_exemptions`. Then R8
+/// becomes 1, and the flows, at the label that this returns, decide.
+fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> Label {
     let flows = a.label();
     a.load(R1, U32, R0, 0);
     a.jump_if(R1, NotEqual, WITH_EXEMPTIONS as i32, matched);
+    a.place(with_exemptions);
     a.mov(R8, 1);
     a.jump_if(R8, Equal, 1, flows);
     flows
@@ -574,6 +576,8 @@ const PORT_KEY: i16 = -8;
 const FLOW_KEY: i16 = -24;
 const SLOT_INDEX: i16 = -28;
 const TAG: i16 = -32;
+/// The two are needed one after the other.
+const OCTET: i16 = TAG;
 const IN_SLOT: i16 = -40;
 const V6_PORT_KEY: i16 = -56;
 const V6_FLOW_KEY: i16 = -96;

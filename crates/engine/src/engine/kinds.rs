@@ -109,10 +109,10 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
-    fn each_waiting(self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr)) {
+    fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr)) {
         match self {
             Self::Udp(_) => {}
-            Self::Tcp(socket) => socket.each_waiting(local, peer),
+            Self::Tcp(socket) => socket.each_waiting(local, ends),
         }
     }
 

@@ -46,9 +46,9 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     /// Whether others may have part of the packets that reach its port, of those that have no flow of their own.
     fn may_share(self) -> bool;
 
-    /// Peers that the socket is about to accept a connection of, at an address of its own: what else they send there is for it, whoever
-    /// shares the address. Under all ring locks.
-    fn each_waiting(self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr));
+    /// The ends of the connections that the socket is about to accept, its own first, at an address of its own or, with the unspecified
+    /// one, at any: what else comes by them is for it, whoever shares the address. Under all ring locks.
+    fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr));
 
     /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;

@@ -143,7 +143,7 @@ impl<S: TcpStack> TcpSocket<S> {
             _ => return Vec::new(),
         };
         let Some(is_lost) = is_lost else {
-            self.leave_lost_places(host);
+            self.follow_places(host);
             return Vec::new();
         };
         let reason = if is_lost {

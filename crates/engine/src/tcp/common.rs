@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub(crate) struct Common<S: Stack> {
     strangers: Mutex<Vec<Stranger>>,
     /// The call with which the process has given up its rights.
     rights_went: Mutex<Option<&'static str>>,
+    /// The capabilities of a thread that was seen to repair a socket.
+    has_repaired_with: AtomicU64,
     time_waits: Mutex<Allowance>,
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
@@ -114,6 +116,7 @@ impl<S: Stack> Common<S> {
             streams: Arc::default(),
             strangers: Mutex::default(),
             rights_went: Mutex::default(),
+            has_repaired_with: AtomicU64::new(0),
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
             exempt: Exempt::new(internal_thread),
@@ -183,8 +186,21 @@ impl<S: Stack> Common<S> {
     pub(super) fn no_repair(&self) -> Option<(Reason, &'static str)> {
         match self.rights_went() {
             Some(call) => Some((Reason::RightsGone, call)),
-            None => (!can_repair()).then_some((Reason::Repair, "")),
+            None => (!self.may_repair()).then_some((Reason::Repair, "")),
         }
+    }
+
+    /// Whether the thread may repair sockets. To try it out takes a socket, and is done once with each set of rights.
+    fn may_repair(&self) -> bool {
+        let rights = sys::capabilities().map_or(0, |it| it.effective);
+        if rights != 0 && self.has_repaired_with.load(Ordering::Relaxed) == rights {
+            return true;
+        }
+        let can = can_repair();
+        if can {
+            self.has_repaired_with.store(rights, Ordering::Relaxed);
+        }
+        can
     }
 
     /// The call with which the process has given up its rights; `None`: it has not.
@@ -205,8 +221,13 @@ impl<S: Stack> Common<S> {
 
     /// Counts a connection or a listener for as long as it lives here.
     pub(super) fn counted(&self) -> Counted {
-        self.streams.fetch_add(1, Ordering::Relaxed);
-        Counted(Arc::clone(&self.streams))
+        self.counted_first().0
+    }
+
+    /// The same, and whether there was none before.
+    pub(super) fn counted_first(&self) -> (Counted, bool) {
+        let before = self.streams.fetch_add(1, Ordering::Relaxed);
+        (Counted(Arc::clone(&self.streams)), before == 0)
     }
 
     /// Whether there are connections or listeners in user space.

@@ -4,6 +4,7 @@
 mod begin;
 mod cookie;
 mod ending;
+mod places;
 mod returning;
 mod shared;
 mod waiting;
@@ -31,6 +32,7 @@ use crate::tcp::payload::Received;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::way::{Headers, Way, path_to};
 pub(crate) use begin::backlog_in_kernel;
+use places::{Place, WaysIn, includes};
 pub(super) use returning::Returning;
 pub(super) use shared::SharedListeners;
 pub(crate) use shared::look_after_shared_listeners;
@@ -44,6 +46,8 @@ pub(super) struct Listening<S: Stack> {
     /// Those that wait to be accepted, the oldest first.
     ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
+    /// What the kernel's socket refuses.
+    refused: WaysIn,
     /// Index of the interface that the kernel's socket is bound to, or 0.
     pub(super) device: u32,
     /// What the program has set on the listener: connections begin with that.
@@ -55,15 +59,6 @@ pub(super) struct Listening<S: Stack> {
     is_returning: bool,
     /// SYNs are answered also while the program does something else.
     _counted: Counted,
-}
-
-/// Where connections come in.
-#[derive(Clone, Copy)]
-pub(super) struct Place<S: Stack> {
-    interface: &'static Interface<S>,
-    address: IpAddr,
-    /// For IPv6: what the interface says.
-    hop_limit: u8,
 }
 
 /// A connection that was not accepted yet.
@@ -118,7 +113,7 @@ impl<S: Stack> Listening<S> {
         let (local, peer) = delivery::ends(segment, origin.link_index);
         // Several interfaces may have one link-local address.
         let is_here = |it: &&Place<S>| {
-            it.address == local.ip() && it.interface.spec().index == origin.link_index
+            includes(it.address, local.ip()) && it.interface.spec().index == origin.link_index
         };
         let place = self.places.iter().find(is_here)?;
         let (interface, hop_limit) = (place.interface, place.hop_limit);
@@ -377,12 +372,11 @@ impl<S: Stack> Listening<S> {
         self.ready.clear();
     }
 
-    /// The peers of the connections that are not accepted yet, at this address.
-    fn peers(&self, local: SocketAddr) -> impl Iterator<Item = SocketAddr> + '_ {
-        let here = self.children.keys();
+    /// The ends of the connections that are not accepted yet, at this address or, with the unspecified one, at any.
+    fn waiting(&self, address: IpAddr) -> impl Iterator<Item = (SocketAddr, SocketAddr)> + '_ {
+        let all = self.children.keys().copied();
         // Of link-local ones the keys have the link.
-        let is_here = move |it: &&(SocketAddr, SocketAddr)| it.0.ip() == local.ip();
-        here.filter(is_here).map(|(_, peer)| *peer)
+        all.filter(move |(local, _)| includes(address, local.ip()))
     }
 
     pub(super) fn interfaces(&self) -> impl Iterator<Item = &'static Interface<S>> + '_ {

@@ -26,6 +26,11 @@ pub(super) fn server_rule(rules: &ProcessRules, local: SocketAddr) -> Option<&Pr
     os_rule(rules, Role::TcpServer, local, None)
 }
 
+/// Whether rules are for some addresses only, the host's or those that it may come to have.
+pub(super) fn server_rules_tell_apart(rules: &ProcessRules, port: u16) -> bool {
+    rules.tell_addresses_apart(Role::TcpServer, port)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +66,28 @@ mod tests {
         // The first that matches decides; those further down in an added text come first.
         let both = rules("use os tcp_client *:*\nuse vma tcp_client *:80");
         assert!(client(&both));
+    }
+    #[test]
+    fn rules_tell_addresses_apart() {
+        for (text, expected) in [
+            ("", false),
+            ("use os tcp_server *:*", false),
+            ("use os tcp_server *:80", false),
+            ("use os tcp_server 10.9.0.0/16:*", true),
+            ("use os tcp_server 10.9.0.0/16:80", true),
+            ("use os tcp_server 10.9.0.0/16:81-90", false),
+            ("use vma tcp_server 10.9.0.0/16:80", true),
+            ("use os tcp_client 10.9.0.0/16:80", false),
+            (
+                "use os tcp_server *:81\nuse os tcp_server 10.9.0.1:70-80",
+                true,
+            ),
+        ] {
+            assert_eq!(
+                server_rules_tell_apart(&rules(text), 80),
+                expected,
+                "{text}"
+            );
+        }
     }
 }

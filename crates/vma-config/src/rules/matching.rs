@@ -28,6 +28,11 @@ impl Endpoint {
                 .network
                 .is_none_or(|network| network.contains(address.ip()))
     }
+
+    /// Whether it is for some addresses only, and for this port.
+    pub(super) fn is_for_some_at(&self, port: u16) -> bool {
+        self.network.is_some() && self.ports.is_none_or(|ports| ports.contain(port))
+    }
 }
 
 impl Network {

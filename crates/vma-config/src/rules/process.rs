@@ -122,6 +122,12 @@ impl ProcessRules {
             .find(|rule| rule.rule.is_for_all())
     }
 
+    /// Whether rules of a role are for some addresses only at this port, be they the host's or not.
+    pub fn tell_addresses_apart(&self, role: Role, port: u16) -> bool {
+        self.of_role(role)
+            .any(|rule| rule.rule.first.is_for_some_at(port))
+    }
+
     /// Every rule, in the order in which they are asked.
     pub fn iter(&self) -> impl Iterator<Item = &ProcessRule> {
         self.rules.iter()

@@ -63,7 +63,8 @@ pub(super) fn steer(
     a.store(U64, R10, V6_PORT_KEY + 16, R8);
 
     // At any address of the interface, perhaps.
-    wildcard::steer(a, maps, &wildcard::V6, matched);
+    let with_exemptions = a.label();
+    wildcard::steer(a, maps, &wildcard::V6, matched, with_exemptions);
 
     // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
     let not_in_slot = a.label();
@@ -85,7 +86,7 @@ pub(super) fn steer(
     a.place(not_in_slot);
     look_up(a, maps.ports.all_fd(), V6_PORT_KEY);
     a.jump_if(R0, Equal, 0, not_for_all);
-    let flows = flows_of_port(a, matched);
+    let flows = flows_of_port(a, matched, with_exemptions);
 
     // Is this one of the flows? Both addresses and both ports lie as in the key.
     a.place(not_for_all);

@@ -5,7 +5,7 @@ use super::{
     ACK_OR_RST, AnyBitOf, Assembler, Capacity, ETHERNET_HEADER_BYTES, Equal, FLOW_KEY,
     FRAGMENT_MASK, Greater, IP_HEADER_BYTES, KEY_SHIFTS, Label, NotEqual, PORT_KEY, PROTOCOL_TCP,
     R0, R1, R2, R3, R6, R7, R8, R9, R10, SYN, TCP_FLAGS, TCP_HEADER_BYTES, U8, U16, U32, U64,
-    check_source, context, frame, in_memory, look_up, put_flow_key,
+    check_source, context, frame, in_memory, look_up, put_flow_key, wildcard,
 };
 
 /// Jumps to `matched` with a segment of a connection of ours, and to `pass` with all else: datagrams, and segments that open a
@@ -79,7 +79,8 @@ pub(super) fn steer<const ADDRESS: usize>(
     a.place(is_no_flow);
     look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);
-    a.jump_if(R0, Equal, 0, pass);
+    wildcard::steer_segment(a, maps, &wildcard::V4_WITH_OPTIONS, matched, matched);
+    a.jump_if(R9, Equal, PROTOCOL_TCP, pass);
 }
 
 const VERSION_4_NO_OPTIONS: i32 = 0x45;

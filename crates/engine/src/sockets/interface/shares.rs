@@ -2,10 +2,10 @@
 //! same as long as there are as many, as in the kernel (`reuseport_select_sock`, net/core/sock_reuseport.c).
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
-use dev_core::{Flow, FlowTable, Protocol};
+use dev_core::{Flow, FlowTable, Protocol, at_any_address};
 
 use crate::sockets::delivery::Parsed;
 use crate::sockets::interface::Interface;
@@ -18,8 +18,9 @@ use crate::sys;
 struct Group<S> {
     /// At least two.
     members: Vec<S>,
-    /// Peers that one of them waits for since there were other members. Those that have come to an end meanwhile may be among them.
-    waited_for: HashMap<SocketAddr, S>,
+    /// Peers that one of them waits for since there were other members, and at which address. Those that have come to an end meanwhile may be
+    /// among them.
+    waited_for: HashMap<(SocketAddr, SocketAddr), S>,
 }
 
 /// The addresses that are shared.
@@ -64,7 +65,7 @@ impl<S: Stack> Shares<S> {
         let Some(Group {
             members,
             waited_for,
-        }) = group.or_else(|| self.groups.get(&(protocol, at_any(destination))))
+        }) = group.or_else(|| self.groups.get(&(protocol, at_any_address(destination))))
         else {
             return owner;
         };
@@ -74,21 +75,12 @@ impl<S: Stack> Shares<S> {
             // A connected one.
             return owner;
         }
-        if let Some(waiting) = waited_for.get(&source) {
+        if let Some(waiting) = waited_for.get(&(source, destination)) {
             return *waiting;
         }
         let index = place(self.secret, source, members.len());
         members.get(index).copied().unwrap_or(owner)
     }
-}
-
-/// The same port at any address.
-fn at_any(local: SocketAddr) -> SocketAddr {
-    let any = match local.ip() {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    SocketAddr::new(any, local.port())
 }
 
 /// The place of a sender among so many: the upper bits of a product (`reciprocal_scale`).
@@ -116,10 +108,10 @@ impl<S: Stack> Group<S> {
     fn changes(&mut self, local: SocketAddr) {
         self.waited_for.clear();
         for member in &self.members {
-            member.each_waiting(local, &mut |peer| {
-                // As packets have it.
-                let peer = SocketAddr::new(peer.ip(), peer.port());
-                self.waited_for.insert(peer, *member);
+            member.each_waiting(local, &mut |local, peer| {
+                // As packets have them.
+                let end = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
+                self.waited_for.insert((end(peer), end(local)), *member);
             });
         }
     }

@@ -1,34 +1,38 @@
 //! A socket begins to listen.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 
-use crate::sockets::family::{Addresses, scope_of};
-use crate::sockets::hand_over;
+use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
-use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno, streams};
+use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
+use crate::tcp::listen::Listening;
+use crate::tcp::listen::places::{Place, ways_in};
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
-use crate::tcp::listen::{Listening, Place};
-use crate::tcp::offload::server_rule;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
     pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int, is_made: bool) {
-        let backlog = backlog_of(backlog);
+        // What the kernel makes of the argument (`net.core.somaxconn`) it tells when it listens.
+        let backlog = if is_made {
+            backlog_in_kernel(fd)
+        } else {
+            backlog.clamp(0, libc::SOMAXCONN)
+        };
         if let Role::Listener(listening) = &mut *self.role.lock() {
-            listening.listener.set_backlog(backlog);
+            if is_made {
+                listening.listener.set_backlog(backlog.cast_unsigned());
+            }
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
@@ -52,6 +56,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 let places = self.places_at(host, &addresses, open)?;
                 self.common.exempt.prepare(host.network());
                 let _control = host.control();
+                let backlog = backlog.cast_unsigned();
                 self.begin_listening(host, fd, (local, does_share), places, backlog)
             });
         if let Err(reason) = begun {
@@ -65,75 +70,6 @@ impl<S: TcpStack> TcpSocket<S> {
                 _ => host.leave_to_kernel_about(self.into(), reason, detail),
             }
             self.takes_from_shared(host, fd);
-        }
-    }
-
-    /// Where connections to an address come in, of the interfaces that are `open`.
-    pub(super) fn places_at(
-        &self,
-        host: &Host<S>,
-        at: &Addresses,
-        mut open: impl FnMut(u32) -> Result<&'static Interface<S>, Reason>,
-    ) -> Result<Vec<Place<S>>, Reason> {
-        let (fd, local) = (self.fd(), at.local);
-        if let Some(reason) = host.refusal() {
-            return Err(reason);
-        }
-        if !host.network().has_socket(fd) {
-            return Err(Reason::Namespace);
-        }
-        if host.network().has_ipsec() {
-            return Err(Reason::Ipsec);
-        }
-        if let Some((reason, _)) = self.common.no_repair() {
-            return Err(reason);
-        }
-        let (scope, link) = (scope_of(local), self.device());
-        if scope != 0 && scope != link {
-            // Of a connection that has failed.
-            return Err(Reason::Route);
-        }
-        let mut places = Vec::new();
-        let mut refusal = match link {
-            0 => Reason::Loopback,
-            _ => Reason::NoInterface,
-        };
-        for facts in host.links.facts() {
-            let is_other = link != 0 && link != facts.spec.index;
-            if facts.loopback || !facts.is_eligible() || is_other {
-                continue;
-            }
-            let hop_limit = host.network().hop_limit(facts.spec.index);
-            for address in facts.addresses {
-                let is_wanted = local.ip() == address
-                    || local.ip().is_unspecified() && at.versions.carry(address);
-                if !is_wanted {
-                    continue;
-                }
-                let at = SocketAddr::new(address, local.port());
-                if server_rule(host.rules(), at).is_some() {
-                    refusal = Reason::Rule;
-                    continue;
-                }
-                match open(facts.spec.index) {
-                    Ok(interface) if interface.takes_connections() => {
-                        places.push(Place {
-                            interface,
-                            address,
-                            hop_limit,
-                        });
-                    }
-                    Ok(_) => refusal = Reason::Merged,
-                    // It may be free later.
-                    Err(reason) if refusal != Reason::Held => refusal = reason,
-                    Err(_) => {}
-                }
-            }
-        }
-        if places.is_empty() {
-            Err(refusal)
-        } else {
-            Ok(places)
         }
     }
 
@@ -156,23 +92,26 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        if self.refuse_ways_in(&places).is_err() {
+        let refused = ways_in(host, &places);
+        if self.refuse_ways_in(&refused).is_err() {
             self.release();
             return Err(Reason::Option);
         }
         let mut listener = Listener::new(now(), self.common.config(), backlog);
         listener.set_defer_accept(options::defer_accept(fd));
+        let (counted, is_first) = self.common.counted_first();
         let listening = Listening {
             listener,
             children: HashMap::new(),
             ready: VecDeque::new(),
             places: places.clone(),
+            refused,
             device: self.device(),
             options,
             headers,
             habit: Habit::default(),
             is_returning: false,
-            _counted: self.common.counted(),
+            _counted: counted,
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
@@ -200,41 +139,12 @@ impl<S: TcpStack> TcpSocket<S> {
         host.count_reason(Reason::Offloaded);
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
-        // From here on the internal thread looks at the rings.
-        self.common.timers.arm(self.timer(), now());
+        if is_first {
+            // From here on the internal thread looks at the rings, as it does while there are others.
+            self.common.timers.arm(self.timer(), now());
+        }
         self.interfaces_changed();
         Ok(())
-    }
-
-    fn refuse_ways_in(&self, places: &[Place<S>]) -> Result<(), Errno> {
-        let ways = ways_in(places);
-        self.has_refused
-            .fetch_or(!ways.is_empty(), Ordering::Relaxed);
-        sys::refuse_ways_in(self.fd(), &ways)
-    }
-
-    /// Interfaces are gone, perhaps: connections come in by those that are left, and else to the kernel's socket. Under the control lock.
-    pub(in crate::tcp) fn leave_lost_places(&'static self, host: &Host<S>) {
-        let left = {
-            let mut role = self.role.lock();
-            let Role::Listener(listening) = &mut *role else {
-                return;
-            };
-            let before = listening.places.len();
-            listening.places.retain(|it| !it.interface.is_lost());
-            if listening.places.len() == before {
-                return;
-            }
-            listening.places.clone()
-        };
-        if left.is_empty() {
-            return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
-        }
-        let _ = self.refuse_ways_in(&left);
-        let flows = &mut self.attachment().flows;
-        for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
-            interface.leave_flow(&flow, self);
-        }
     }
 
     /// Connections have it of their listener.
@@ -242,15 +152,6 @@ impl<S: TcpStack> TcpSocket<S> {
         let reuses = sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
         self.attachment().reuses_address = reuses;
     }
-}
-
-/// Where segments to addresses of IPv4 come past the kernel.
-fn ways_in<S: Stack>(places: &[Place<S>]) -> Vec<(u32, Ipv4Addr)> {
-    let way_in = |place: &Place<S>| match place.address {
-        IpAddr::V4(address) => Some((place.interface.spec().index, address)),
-        IpAddr::V6(_) => None,
-    };
-    places.iter().filter_map(way_in).collect()
 }
 
 /// TCP_LISTEN, as ss(8) numbers it.
@@ -263,11 +164,4 @@ pub(crate) fn backlog_in_kernel(fd: c_int) -> c_int {
     let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
     let backlog = info.last_chunk().copied().map_or(0, c_int::from_ne_bytes);
     read.map_or(libc::SOMAXCONN, |_| backlog)
-}
-
-/// What the kernel makes of the argument (`net.core.somaxconn`).
-fn backlog_of(backlog: c_int) -> u32 {
-    let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
-    let most = text.trim().parse().unwrap_or(4096);
-    backlog.cast_unsigned().min(most)
 }

@@ -14,9 +14,11 @@ use crate::tcp::{TcpSocket, TcpStack};
 impl<S: TcpStack> TcpSocket<S> {
     /// The listener is closed. What nobody has accepted is reset. Under the control lock.
     pub(in crate::tcp) fn end_listening(&self, mut listening: Box<Listening<S>>) {
-        listening.abort_all(&self.core, now());
-        for interface in listening.interfaces() {
-            interface.start_segments();
+        if !listening.is_empty() {
+            listening.abort_all(&self.core, now());
+            for interface in listening.interfaces() {
+                interface.start_segments();
+            }
         }
         let _ = sys::refuse_ways_in(self.fd(), &[]);
     }

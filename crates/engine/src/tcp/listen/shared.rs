@@ -108,10 +108,15 @@ impl<S: TcpStack> TcpSocket<S> {
         self.is_sharer.load(Ordering::Relaxed)
     }
 
-    /// Whom it is about to accept a connection of, at one of its addresses.
-    pub(crate) fn each_waiting(&self, local: SocketAddr, peer: &mut dyn FnMut(SocketAddr)) {
+    /// The ends of the connections that it is about to accept, at one of its addresses or at any.
+    pub(crate) fn each_waiting(
+        &self,
+        local: SocketAddr,
+        ends: &mut dyn FnMut(SocketAddr, SocketAddr),
+    ) {
         if let Role::Listener(listening) = &*self.role.lock() {
-            listening.peers(local).for_each(peer);
+            let waiting = listening.waiting(local.ip());
+            waiting.for_each(|(local, peer)| ends(local, peer));
         }
     }
 

@@ -15,6 +15,7 @@ use crate::sockets::network::KernelConnection;
 use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::tcp::listen::backlog_in_kernel;
+use crate::tcp::listen::places::includes;
 use crate::tcp::{TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -93,7 +94,11 @@ impl<S: TcpStack> TcpSocket<S> {
     fn leaves_connections_to_kernel(&self, connections: &[KernelConnection]) {
         let flows = self.attachment().flows.clone();
         for (interface, own) in flows {
-            let here = connections.iter().filter(|it| it.local == own.local);
+            // One at another interface's address is not exempt there.
+            let is_here = |it: &&KernelConnection| {
+                it.local.port() == own.local.port() && includes(own.local.ip(), it.local.ip())
+            };
+            let here = connections.iter().filter(is_here);
             for it in here.filter(|it| it.waits.is_none()) {
                 let flow = Flow {
                     protocol: Protocol::Tcp,

@@ -1,0 +1,201 @@
+//! Where connections come in past the kernel: by which interfaces, to which of their addresses, or to any.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+
+use crate::sockets::family::{Addresses, scope_of};
+use crate::sockets::hand_over;
+use crate::sockets::host::Host;
+use crate::sockets::interface::Interface;
+use crate::sockets::network::InterfaceFacts;
+use crate::sockets::reason::Reason;
+use crate::sockets::stack::Stack;
+use crate::sys::{self, Errno};
+use crate::tcp::offload::{server_rule, server_rules_tell_apart};
+use crate::tcp::socket::Role;
+use crate::tcp::{TcpSocket, TcpStack};
+
+/// Where connections come in.
+#[derive(Clone, Copy)]
+pub(super) struct Place<S: Stack> {
+    pub(super) interface: &'static Interface<S>,
+    /// The unspecified one means any of the interface's, of this version, also those that it has later.
+    pub(super) address: IpAddr,
+    /// For IPv6: what the interface says. That of IPv4 is the socket's own.
+    pub(super) hop_limit: u8,
+}
+
+/// Whether a place at `address` is one for what comes to `local`, an address of its interface.
+pub(super) fn includes(address: IpAddr, local: IpAddr) -> bool {
+    address == local || address.is_unspecified() && address.is_ipv4() == local.is_ipv4()
+}
+
+/// The addresses of IPv4 to which segments come past the kernel, by the index of the interface.
+pub(super) type WaysIn = Vec<(u32, Vec<Ipv4Addr>)>;
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Where connections to an address come in, of the interfaces that are `open`.
+    pub(super) fn places_at(
+        &self,
+        host: &Host<S>,
+        at: &Addresses,
+        mut open: impl FnMut(u32) -> Result<&'static Interface<S>, Reason>,
+    ) -> Result<Vec<Place<S>>, Reason> {
+        let (fd, local) = (self.fd(), at.local);
+        if let Some(reason) = host.refusal() {
+            return Err(reason);
+        }
+        if !host.network().has_socket(fd) {
+            return Err(Reason::Namespace);
+        }
+        if host.network().has_ipsec() {
+            return Err(Reason::Ipsec);
+        }
+        if let Some((reason, _)) = self.common.no_repair() {
+            return Err(reason);
+        }
+        let (scope, link) = (scope_of(local), self.device());
+        if scope != 0 && scope != link {
+            // Of a connection that has failed.
+            return Err(Reason::Route);
+        }
+        let is_ruled_out = |address: &IpAddr| {
+            server_rule(host.rules(), SocketAddr::new(*address, local.port())).is_some()
+        };
+        // One place for any address, however many there are, unless rules tell them apart.
+        let is_for_any =
+            local.ip().is_unspecified() && !server_rules_tell_apart(host.rules(), local.port());
+        let mut places = Vec::new();
+        let mut refusal = match link {
+            0 => Reason::Loopback,
+            _ => Reason::NoInterface,
+        };
+        for facts in host.links.facts() {
+            let is_other = link != 0 && link != facts.spec.index;
+            if facts.loopback || !facts.is_eligible() || is_other {
+                continue;
+            }
+            let mut wanted = wanted_addresses(&facts, at, is_for_any);
+            let count = wanted.len();
+            wanted.retain(|address| !is_ruled_out(address));
+            if wanted.len() < count {
+                refusal = Reason::Rule;
+            }
+            if wanted.is_empty() {
+                continue;
+            }
+            match open(facts.spec.index) {
+                Ok(interface) if interface.takes_connections() => {
+                    let has_v6 = wanted.iter().any(IpAddr::is_ipv6);
+                    let hop_limit = if has_v6 {
+                        host.network().hop_limit(facts.spec.index)
+                    } else {
+                        0
+                    };
+                    places.extend(wanted.into_iter().map(|address| Place {
+                        interface,
+                        address,
+                        hop_limit,
+                    }));
+                }
+                Ok(_) => refusal = Reason::Merged,
+                // It may be free later.
+                Err(reason) if refusal != Reason::Held => refusal = reason,
+                Err(_) => {}
+            }
+        }
+        if places.is_empty() {
+            Err(refusal)
+        } else {
+            Ok(places)
+        }
+    }
+
+    pub(super) fn refuse_ways_in(&self, ways: &WaysIn) -> Result<(), Errno> {
+        self.has_refused
+            .fetch_or(!ways.is_empty(), Ordering::Relaxed);
+        sys::refuse_ways_in(self.fd(), ways)
+    }
+
+    /// The network or a device has changed. From interfaces that are gone no more connections come: they come in by those that are left,
+    /// and else to the kernel's socket. Of other addresses the kernel's socket hears. Under the control lock.
+    pub(in crate::tcp) fn follow_places(&'static self, host: &Host<S>) {
+        let (places, refused) = {
+            let mut role = self.role.lock();
+            let Role::Listener(listening) = &mut *role else {
+                return;
+            };
+            listening.places.retain(|it| !it.interface.is_lost());
+            (listening.places.clone(), listening.refused.clone())
+        };
+        if places.is_empty() {
+            return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
+        }
+        let ways = ways_in(host, &places);
+        if ways != refused {
+            let _ = self.refuse_ways_in(&ways);
+            if let Role::Listener(listening) = &mut *self.role.lock() {
+                listening.refused = ways;
+            }
+        }
+        let flows = &mut self.attachment().flows;
+        for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
+            interface.leave_flow(&flow, self);
+        }
+    }
+}
+
+/// The addresses of an interface at which a socket listens; the unspecified one of a version for all of it.
+fn wanted_addresses(facts: &InterfaceFacts, at: &Addresses, is_for_any: bool) -> Vec<IpAddr> {
+    let is_wanted = |address: &IpAddr| {
+        at.local.ip() == *address || at.local.ip().is_unspecified() && at.versions.carry(*address)
+    };
+    let wanted = facts.addresses.iter().copied().filter(is_wanted);
+    if !is_for_any {
+        // An address may be there twice, with two prefix lengths.
+        let mut different = Vec::new();
+        wanted.for_each(|it| {
+            if !different.contains(&it) {
+                different.push(it);
+            }
+        });
+        return different;
+    }
+    let all: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    let has = |any: &IpAddr| {
+        facts
+            .addresses
+            .iter()
+            .any(|it| includes(*any, *it) && is_wanted(it))
+    };
+    all.into_iter().filter(has).collect()
+}
+
+/// What comes past the kernel to these places. By another interface than its own what is for an address comes to the kernel.
+pub(super) fn ways_in<S: TcpStack>(host: &Host<S>, places: &[Place<S>]) -> WaysIn {
+    let mut ways = WaysIn::new();
+    let mut facts = None;
+    for place in places {
+        let index = place.interface.spec().index;
+        let addresses = match place.address {
+            IpAddr::V6(_) => continue,
+            IpAddr::V4(address) if !address.is_unspecified() => vec![address],
+            IpAddr::V4(_) => {
+                let mut facts = facts.get_or_insert_with(|| host.links.facts()).iter();
+                let facts = facts.find(|it| it.spec.index == index);
+                let addresses = facts.into_iter().flat_map(|it| &it.addresses);
+                let of_v4 = |address: &IpAddr| match address {
+                    IpAddr::V4(address) => Some(*address),
+                    IpAddr::V6(_) => None,
+                };
+                addresses.filter_map(of_v4).collect()
+            }
+        };
+        match ways.iter_mut().find(|it| it.0 == index) {
+            Some((_, known)) => known.extend(addresses),
+            None => ways.push((index, addresses)),
+        }
+    }
+    ways.retain(|it| !it.1.is_empty());
+    ways
+}
