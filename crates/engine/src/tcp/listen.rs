@@ -34,7 +34,6 @@ pub(crate) use begin::backlog_in_kernel;
 pub(super) use returning::Returning;
 pub(super) use shared::SharedListeners;
 pub(crate) use shared::look_after_shared_listeners;
-pub(crate) use waiting::stop_waiting;
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {

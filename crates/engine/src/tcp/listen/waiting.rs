@@ -20,7 +20,7 @@ use crate::tcp::{TcpSocket, TcpStack};
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether it listens in the kernel until an interface is free.
     pub fn waits_to_listen(&self) -> bool {
-        self.reason() == Reason::Held && !self.is_committed()
+        self.is_held()
     }
 
     /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
@@ -102,20 +102,6 @@ impl<S: TcpStack> TcpSocket<S> {
                 };
                 self.common.exempt.begin_with(interface, &flow, it.cookie);
             }
-        }
-    }
-}
-
-/// Leaves such listeners to the kernel for good that another process may come to have. No lock may be held.
-pub(crate) fn stop_waiting<S: TcpStack>(
-    host: &Host<S>,
-    reason: Reason,
-    may_have: impl Fn(c_int, S) -> bool,
-) {
-    let waits = |socket: &S| socket.as_tcp().is_some_and(TcpSocket::waits_to_listen);
-    for (fd, socket) in host.sockets() {
-        if waits(&socket) && may_have(fd, socket) {
-            host.leave_to_kernel(socket, reason);
         }
     }
 }
