@@ -32,10 +32,12 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
-            if is_made && self.waits_to_listen() {
+            if !self.waits_to_listen() {
+                self.takes_from_shared(host, fd);
+            } else if is_made {
                 host.addresses_changed(self);
             }
-            return self.takes_from_shared(host, fd);
+            return;
         }
         if !is_made && self.has_listened.load(Ordering::Relaxed) {
             return;
@@ -45,25 +47,24 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         };
         let local = addresses.local;
-        let begun = self
-            .shares_address(host, &addresses)
-            .and_then(|does_share| {
-                let open = |index| host.links.open_for_flows(index);
-                let places = self.places_at(host, &addresses, open)?;
-                self.common.exempt.prepare(host.network());
-                let _control = host.control();
-                self.begin_listening(host, fd, (local, does_share), places, backlog)
-            });
+        let does_share = self.shares_address(host, &addresses);
+        let begun = does_share.and_then(|does_share| {
+            let open = |index| host.links.open_for_flows(index);
+            let places = self.places_at(host, &addresses, open)?;
+            self.common.exempt.prepare(host.network());
+            let _control = host.control();
+            self.begin_listening(host, fd, (local, does_share), places, backlog)
+        });
         if let Err(reason) = begun {
             let detail = match reason {
                 Reason::RightsGone => self.common.rights_went().unwrap_or_default(),
                 Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
                 _ => "",
             };
-            match reason {
-                Reason::Held => self.wait_for_interface(host, fd, local),
-                _ => host.leave_to_kernel_about(self.into(), reason, detail),
+            if reason == Reason::Held {
+                return self.wait_for_interface(host, fd, local, does_share == Ok(true));
             }
+            host.leave_to_kernel_about(self.into(), reason, detail);
             self.takes_from_shared(host, fd);
         }
     }

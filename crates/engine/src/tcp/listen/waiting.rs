@@ -24,7 +24,13 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
-    pub(super) fn wait_for_interface(&'static self, host: &Host<S>, fd: c_int, local: SocketAddr) {
+    pub(super) fn wait_for_interface(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        local: SocketAddr,
+        does_share: bool,
+    ) {
         // Its descriptor is opened while the program expects any.
         self.common.exempt.prepare(host.network());
         let detail = host.links.holders_of(local.ip(), &host.links.facts());
@@ -33,6 +39,8 @@ impl<S: TcpStack> TcpSocket<S> {
         if !is_new || !self.set_reason_about(Reason::Held, None, &detail) {
             return;
         }
+        // They go over together.
+        self.notes_sharing(local, does_share);
         host.count_reason(Reason::Held);
         let about = in_parentheses(&detail);
         let text = format!("listens at {local}, {}{about}", Reason::Held.text());
@@ -84,7 +92,10 @@ impl<S: TcpStack> TcpSocket<S> {
             Ok(before) => self.leaves_connections_to_kernel(&before),
             // The next time.
             Err(Reason::Held) => {}
-            Err(reason) => hand_over::leave(host, self.into(), reason, ""),
+            Err(reason) => {
+                hand_over::leave(host, self.into(), reason, "");
+                self.others_leave(host, fd);
+            }
         }
         Vec::new()
     }
