@@ -1,13 +1,15 @@
-//! Listeners whose interface another process has: what they are when that lets go, with children and started programs.
+//! Listeners whose interface another process has: what they are when that lets go, with children and started programs,
+//! and while peers connect.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stats::SocketSnapshot;
-use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, preloaded};
+use testkit::{Accelerated, Namespaces, Pair, eventually, or_skip, panic_unless_paused, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
 const PORT: u16 = 7750;
@@ -218,4 +220,50 @@ fn a_listener_is_the_kernels_that_a_child_uses_meanwhile() {
 #[test]
 fn a_listener_is_the_kernels_that_a_program_uses_meanwhile() {
     stays_the_kernels("taker", "its descriptor was passed to another process");
+}
+
+/// A SYN or an acknowledgement that is lost is sent again after a second.
+const LOST: Duration = Duration::from_millis(900);
+
+/// Peers connect all the time, a thousand or more in each second, while the listener goes over.
+#[test]
+fn no_peer_waits_while_a_listener_goes_over() {
+    panic_unless_paused(go_over_while_peers_connect);
+}
+
+fn go_over_while_peers_connect() {
+    let pair = or_skip!(Namespaces::pair());
+    for _ in 0..5 {
+        let holder = start_holder(&pair, B);
+        let mut server = Server::start(&pair, B, "alone");
+        assert_eq!(server.reason(), HELD);
+        let is_over = AtomicBool::new(false);
+        let connect_all = || {
+            let mut times = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                let mut client = TcpStream::connect((B, PORT)).unwrap();
+                client.set_read_timeout(Some(SOON)).unwrap();
+                client.write_all(b"x").unwrap();
+                client.read_exact(&mut [0]).unwrap();
+                times.push(begin.elapsed());
+            }
+            times
+        };
+        let times = thread::scope(|scope| {
+            let peers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| pair.a.enter(connect_all)))
+                .collect();
+            thread::sleep(Duration::from_millis(100));
+            drop(holder);
+            server.goes_past_the_kernel();
+            // Longer than its beginning takes.
+            thread::sleep(Duration::from_millis(1500));
+            is_over.store(true, Ordering::Relaxed);
+            let times = peers.into_iter().flat_map(|peer| peer.join().unwrap());
+            times.collect::<Vec<_>>()
+        });
+        let waited = times.iter().filter(|time| **time >= LOST).count();
+        assert_eq!(waited, 0, "of {}: {:?}", times.len(), times.iter().max());
+    }
 }

@@ -403,6 +403,14 @@ impl<S: Stack> Interface<S> {
         Some(shares.choose_between(flows, protocol, (end(peer), end(local)), owner))
     }
 
+    /// Whether a connection has just this flow.
+    pub(crate) fn has_connection(&self, flow: &Flow) -> bool {
+        let guard = self.rx.lock(0);
+        let flows = &guard.common().flows;
+        flow.peer
+            .is_some_and(|peer| flows.is_exact(flow.protocol, peer, flow.local))
+    }
+
     /// Leaves a flow's packets to the kernel. Those that are in the receiving rings already are delivered first.
     pub(crate) fn detach(&self, flow: &Flow) {
         self.stop_steering(flow);

@@ -5,6 +5,7 @@ mod begin;
 mod cookie;
 mod ending;
 mod returning;
+mod settling;
 mod shared;
 mod waiting;
 
@@ -52,6 +53,8 @@ pub(super) struct Listening<S: Stack> {
     pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
+    /// When the kernel's socket refuses what comes past it, if it does not yet.
+    refuses_at: Option<Instant>,
     /// SYNs are answered also while the program does something else.
     _counted: Counted,
 }
@@ -302,6 +305,7 @@ impl<S: Stack> Listening<S> {
         all.wake_up = children
             .filter_map(|child| child.stream.connection.poll_timeout())
             .chain(soon)
+            .chain(self.refuses_at)
             .min();
         all
     }

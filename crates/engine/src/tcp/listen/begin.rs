@@ -17,11 +17,22 @@ use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
+use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::listen::{Listening, Place};
 use crate::tcp::offload::server_rule;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
+
+/// How a socket begins to listen.
+pub(super) struct Beginning {
+    pub(super) local: SocketAddr,
+    /// Others of this process may listen there, too.
+    pub(super) does_share: bool,
+    pub(super) backlog: u32,
+    /// The kernel's socket listens already, and may have connections.
+    pub(super) kernel_listens: bool,
+}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
@@ -53,7 +64,13 @@ impl<S: TcpStack> TcpSocket<S> {
             let places = self.places_at(host, &addresses, open)?;
             self.common.exempt.prepare(host.network());
             let _control = host.control();
-            self.begin_listening(host, fd, (local, does_share), places, backlog)
+            let beginning = Beginning {
+                local,
+                does_share,
+                backlog,
+                kernel_listens: is_made,
+            };
+            self.begin_listening(host, fd, &beginning, places)
         });
         if let Err(reason) = begun {
             let detail = match reason {
@@ -143,10 +160,15 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        (local, does_share): (SocketAddr, bool),
+        beginning: &Beginning,
         places: Vec<Place<S>>,
-        backlog: u32,
     ) -> Result<(), Reason> {
+        let Beginning {
+            local,
+            does_share,
+            backlog,
+            kernel_listens,
+        } = *beginning;
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };
@@ -157,7 +179,11 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        if self.refuse_ways_in(&places).is_err() {
+        if kernel_listens {
+            // Whoever had it before may have left a filter, which connections have that wait to be accepted.
+            let _ = sys::refuse_ways_in(fd, &[]);
+            self.has_refused.store(true, Ordering::Relaxed);
+        } else if self.refuse_ways_in(&places).is_err() {
             self.release();
             return Err(Reason::Option);
         }
@@ -173,28 +199,25 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             habit: Habit::default(),
             is_returning: false,
+            refuses_at: kernel_listens.then(|| now() + SETTLING),
             _counted: self.common.counted(),
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
         self.notes_sharing(local, does_share);
         for place in places {
-            let flow = Flow {
-                protocol: Protocol::Tcp,
-                local: SocketAddr::new(place.address, local.port()),
-                peer: None,
-            };
-            if let Err(owner) = self.attach_listener(place.interface, &flow) {
+            if let Err(reason) = self.take_place(&place, local.port()) {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
                 let _ = sys::refuse_ways_in(fd, &[]);
                 self.release();
-                return Err(owner.map_or(Reason::SteeringFailed, |_| Reason::PortShared));
+                return Err(reason);
             }
-            self.attachment().flows.push((place.interface, flow));
-            self.begin_receiving(place.interface, place.address);
         }
         self.bring_flows();
+        if kernel_listens {
+            self.leave_connections_to_kernel();
+        }
         self.counters().local.set(local);
         self.counters().tcp_state.set(LISTEN);
         self.set_reason(Reason::Offloaded);
@@ -207,7 +230,21 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
-    fn refuse_ways_in(&self, places: &[Place<S>]) -> Result<(), Errno> {
+    /// Connections come in at a place from here on. Under the control lock.
+    pub(super) fn take_place(&'static self, place: &Place<S>, port: u16) -> Result<(), Reason> {
+        let flow = Flow {
+            protocol: Protocol::Tcp,
+            local: SocketAddr::new(place.address, port),
+            peer: None,
+        };
+        self.attach_listener(place.interface, &flow)
+            .map_err(|owner| owner.map_or(Reason::SteeringFailed, |_| Reason::PortShared))?;
+        self.attachment().flows.push((place.interface, flow));
+        self.begin_receiving(place.interface, place.address);
+        Ok(())
+    }
+
+    pub(super) fn refuse_ways_in(&self, places: &[Place<S>]) -> Result<(), Errno> {
         let ways = ways_in(places);
         self.has_refused
             .fetch_or(!ways.is_empty(), Ordering::Relaxed);
@@ -216,7 +253,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Interfaces are gone, perhaps: connections come in by those that are left, and else to the kernel's socket. Under the control lock.
     pub(in crate::tcp) fn leave_lost_places(&'static self, host: &Host<S>) {
-        let left = {
+        let (left, is_settled) = {
             let mut role = self.role.lock();
             let Role::Listener(listening) = &mut *role else {
                 return;
@@ -226,12 +263,14 @@ impl<S: TcpStack> TcpSocket<S> {
             if listening.places.len() == before {
                 return;
             }
-            listening.places.clone()
+            (listening.places.clone(), listening.refuses_at.is_none())
         };
         if left.is_empty() {
             return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
         }
-        let _ = self.refuse_ways_in(&left);
+        if is_settled {
+            let _ = self.refuse_ways_in(&left);
+        }
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
             interface.leave_flow(&flow, self);

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 
-use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
@@ -11,10 +10,10 @@ use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::links::Absent;
-use crate::sockets::network::KernelConnection;
 use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::tcp::listen::backlog_in_kernel;
+use crate::tcp::listen::begin::Beginning;
 use crate::tcp::{TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -65,7 +64,6 @@ impl<S: TcpStack> TcpSocket<S> {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
-        let local = addresses.local;
         let mut closed = Vec::new();
         let places = self.places_at(host, &addresses, |index| {
             host.links
@@ -82,14 +80,16 @@ impl<S: TcpStack> TcpSocket<S> {
             return closed;
         }
         let begun = places.and_then(|places| {
-            let does_share = self.shares_address(host, &addresses)?;
-            let before = self.common.exempt.connections_at(local.port());
-            let backlog = backlog_in_kernel(fd).cast_unsigned();
-            self.begin_listening(host, fd, (local, does_share), places, backlog)?;
-            Ok(before)
+            let beginning = Beginning {
+                local: addresses.local,
+                does_share: self.shares_address(host, &addresses)?,
+                backlog: backlog_in_kernel(fd).cast_unsigned(),
+                kernel_listens: true,
+            };
+            self.begin_listening(host, fd, &beginning, places)
         });
         match begun {
-            Ok(before) => self.leaves_connections_to_kernel(&before),
+            Ok(()) => {}
             // The next time.
             Err(Reason::Held) => {}
             Err(reason) => {
@@ -98,21 +98,5 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         Vec::new()
-    }
-
-    /// Connections of before, whose segments come past the kernel, too.
-    fn leaves_connections_to_kernel(&self, connections: &[KernelConnection]) {
-        let flows = self.attachment().flows.clone();
-        for (interface, own) in flows {
-            let here = connections.iter().filter(|it| it.local == own.local);
-            for it in here.filter(|it| it.waits.is_none()) {
-                let flow = Flow {
-                    protocol: Protocol::Tcp,
-                    local: it.local,
-                    peer: Some(it.peer),
-                };
-                self.common.exempt.begin_with(interface, &flow, it.cookie);
-            }
-        }
     }
 }
