@@ -1,5 +1,5 @@
-//! Listeners whose interface another process has: what they are when that lets go, with children and started programs,
-//! and while peers connect.
+//! Listeners whose interface another process has: what they are when that lets go, with children, with several interfaces, and while
+//! peers connect.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -220,6 +220,90 @@ fn a_listener_is_the_kernels_that_a_child_uses_meanwhile() {
 #[test]
 fn a_listener_is_the_kernels_that_a_program_uses_meanwhile() {
     stays_the_kernels("taker", "its descriptor was passed to another process");
+}
+
+const SECOND_A: &str = "10.79.0.1/24";
+const SECOND_B: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 2);
+
+/// Another link between the two, on which both have addresses.
+fn add_link(pair: &Pair) {
+    let ip = |namespace: &testkit::Namespace, words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        namespace.ip(&words).unwrap();
+    };
+    let far = pair.b.name();
+    ip(
+        &pair.a,
+        &format!("link add va2 index 112 type veth peer name vb2 index 123 netns {far}"),
+    );
+    ip(&pair.a, &format!("addr add {SECOND_A} dev va2"));
+    ip(&pair.b, &format!("addr add {SECOND_B}/24 dev vb2"));
+    ip(&pair.a, "link set va2 up");
+    ip(&pair.b, "link set vb2 up");
+    pair.b.wait_until_running("vb2", SOON).unwrap();
+}
+
+/// A ring of the interface has received something since.
+fn receives_by(server: &Server, name: &str) -> u64 {
+    let rings = server.process.reader_of(server.pid).rings().unwrap();
+    let of_it = rings.iter().filter(|it| it.ifname == name);
+    of_it.map(|it| it.rx_packets).sum()
+}
+
+fn gets(pair: &Pair, server: &mut Server, name: &str, address: Ipv4Addr) {
+    let comes = || {
+        let before = receives_by(server, name);
+        echoes(pair, address);
+        receives_by(server, name) >= before + 10
+    };
+    let does_come = eventually(SOON, comes);
+    assert!(does_come, "{}", server.process.process().stderr());
+    echoes(pair, B);
+}
+
+#[test]
+fn a_listener_gets_its_second_interface_when_that_is_free() {
+    let pair = or_skip!(Namespaces::pair());
+    add_link(&pair);
+    let holder = start_holder(&pair, SECOND_B);
+    let mut server = Server::start(&pair, Ipv4Addr::UNSPECIFIED, "alone");
+    assert!(server.listener().offloaded);
+    echoes(&pair, B);
+    let mut early = connect(&pair, SECOND_B);
+    early.write_all(b"early").unwrap();
+    assert_eq!(receives_by(&server, "vb2"), 0);
+    drop(holder);
+    gets(&pair, &mut server, "vb2", SECOND_B);
+    let mut answer = [0; 5];
+    early.read_exact(&mut answer).unwrap();
+    early.write_all(b"later").unwrap();
+    early.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"later");
+    let exempt = || {
+        let queues = server.process.reader().queues().unwrap();
+        let of_it = queues.iter().filter(|it| it.ifname == "vb2");
+        of_it
+            .map(|it| (it.exempt, it.exempt_refused))
+            .collect::<Vec<_>>()
+    };
+    assert!(eventually(SOON, || exempt() == [(1, 0)]), "{:?}", exempt());
+    drop(early);
+    assert!(eventually(SOON, || exempt() == [(0, 0)]), "{:?}", exempt());
+}
+
+#[test]
+fn a_listener_gets_an_interface_that_comes_later() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut server = Server::start(&pair, Ipv4Addr::UNSPECIFIED, "alone");
+    assert!(server.listener().offloaded);
+    echoes(&pair, B);
+    add_link(&pair);
+    gets(&pair, &mut server, "vb2", SECOND_B);
+    // And again, after it was gone for a while.
+    pair.a.ip(&["link", "del", "va2"]).unwrap();
+    echoes(&pair, B);
+    add_link(&pair);
+    gets(&pair, &mut server, "vb2", SECOND_B);
 }
 
 /// A SYN or an acknowledgement that is lost is sent again after a second.

@@ -4,6 +4,7 @@
 mod begin;
 mod cookie;
 mod ending;
+mod more_places;
 mod returning;
 mod settling;
 mod shared;
@@ -66,6 +67,13 @@ pub(super) struct Place<S: Stack> {
     address: IpAddr,
     /// For IPv6: what the interface says.
     hop_limit: u8,
+}
+
+impl<S: Stack> Place<S> {
+    fn is_the_same(&self, other: &Self) -> bool {
+        let index = |place: &Self| place.interface.spec().index;
+        index(self) == index(other) && self.address == other.address
+    }
 }
 
 /// A connection that was not accepted yet.

@@ -9,7 +9,6 @@ use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::links::Absent;
 use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::tcp::listen::backlog_in_kernel;
@@ -64,18 +63,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
-        let mut closed = Vec::new();
-        let places = self.places_at(host, &addresses, |index| {
-            host.links
-                .get_for_flows(index)
-                .map_err(|absent| match absent {
-                    Absent::Refused(reason) => reason,
-                    Absent::Closed | Absent::Opening => {
-                        closed.push(index);
-                        Reason::Held
-                    }
-                })
-        });
+        let (places, closed) = self.open_places_at(host, &addresses);
         if may_open == MayOpen::Yes && !closed.is_empty() {
             return closed;
         }
