@@ -9,7 +9,9 @@ use std::process::{ChildStdin, Command};
 use std::thread;
 use std::time::Duration;
 
-use testkit::{Finished, Namespace, Namespaces, Pair, Running, eventually, or_skip, preloaded};
+use testkit::{
+    Accelerated, Finished, Namespace, Namespaces, Pair, Running, eventually, or_skip, preloaded,
+};
 
 const SOON: Duration = Duration::from_secs(20);
 const PORT: u16 = 7960;
@@ -268,6 +270,73 @@ fn connections_stay_with_their_listener_when_others_go() {
             stage.ends(server, 4, 0);
         }
     });
+}
+
+/// Another process has the interface when they are opened.
+fn held(stage: &Stage) -> Option<Accelerated> {
+    stage.is_preloaded.then(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/echo.c");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let echo = testkit::compile_c(&source, directory).unwrap();
+        let mut command = preloaded(&stage.pair.b, &echo).unwrap();
+        command.args([B.to_string(), (PORT + 1).to_string()]);
+        let mut holder = Accelerated::start(command).unwrap();
+        assert!(holder.process().wait_for_output("ready", SOON));
+        holder
+    })
+}
+
+#[test]
+fn listeners_go_over_together_when_their_interface_is_free() {
+    played(|stage| {
+        let holder = held(stage);
+        let mut server = stage.server();
+        server.open(4, ANYWHERE);
+        let waiting = stage.connect(20);
+        server.begin("serve 20");
+        shares(waiting, 4);
+        server.end();
+        drop(holder);
+        let are_over = || {
+            server
+                .running
+                .stderr()
+                .matches(", past the kernel\n")
+                .count()
+                == 4
+        };
+        assert!(!stage.is_preloaded || eventually(SOON, are_over));
+        server.tell("threads");
+        let shares = shares(stage.connect(200), 4);
+        assert!(shares.iter().all(|it| (20..80).contains(it)), "{shares:?}");
+        stage.ends(server, 4, 0);
+    });
+}
+
+#[test]
+fn listeners_stay_the_kernels_that_one_of_them_keeps_there() {
+    for choice in ["choose 1", "cpu 1 1000"] {
+        played(|stage| {
+            let holder = held(stage);
+            let mut server = stage.server();
+            server.open(3, ANYWHERE);
+            server.tell(choice);
+            drop(holder);
+            let are_back = || {
+                server
+                    .running
+                    .stderr()
+                    .matches("back to the kernel")
+                    .count()
+                    == 3
+            };
+            assert!(!stage.is_preloaded || eventually(SOON, are_back));
+            server.tell("threads");
+            let shares = shares(stage.connect(60), 3);
+            assert_eq!(shares.iter().sum::<usize>(), 60);
+            stage.ends(server, 0, 3);
+        });
+    }
 }
 
 #[test]

@@ -263,6 +263,11 @@ pub trait Steering: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// How many connections are [exempt](Steering::exempt).
+    fn exemptions(&self) -> usize {
+        0
+    }
+
     /// Takes back [`Steering::exempt`]. After an error the flow's packets may still be the kernel's.
     fn end_exemption(&self, _flow: &Flow) -> io::Result<()> {
         Ok(())

@@ -280,6 +280,10 @@ impl Steering for NullSteering {
         Ok(is_steered)
     }
 
+    fn exemptions(&self) -> usize {
+        lock(&self.wire.exempt).len()
+    }
+
     fn end_exemption(&self, flow: &Flow) -> io::Result<()> {
         lock(&self.wire.exempt).retain(|known| known != flow);
         Ok(())

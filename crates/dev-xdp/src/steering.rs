@@ -106,9 +106,12 @@ impl Steered {
     /// Whether the map has room for all flows of one peer, those with it that have no entry while their port is steered: else they could
     /// not go on without the port.
     fn has_room(&self) -> bool {
-        let exempt: usize = self.exempt.values().map(HashSet::len).sum();
-        let flows = self.exact.len() + self.covered.len() + exempt;
+        let flows = self.exact.len() + self.covered.len() + self.exemptions();
         flows < self.attached.maps().capacity() as usize
+    }
+
+    fn exemptions(&self) -> usize {
+        self.exempt.values().map(HashSet::len).sum()
     }
 
     fn has_flows(&self) -> bool {
@@ -301,6 +304,10 @@ impl Steering for XdpSteering {
 
     fn exempt(&self, flow: &Flow) -> io::Result<bool> {
         self.steered().exempt(flow)
+    }
+
+    fn exemptions(&self) -> usize {
+        self.steered().exemptions()
     }
 
     fn end_exemption(&self, flow: &Flow) -> io::Result<()> {

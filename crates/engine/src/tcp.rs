@@ -43,7 +43,7 @@ pub use call::{Direction, StreamCall, StreamOutcome};
 pub(crate) use common::{Common, can_repair};
 pub use connect::ConnectOutcome;
 pub(crate) use ended::{end_one, end_some};
-pub(crate) use listen::{backlog_in_kernel, look_after_shared_listeners, stop_waiting};
+pub(crate) use listen::{backlog_in_kernel, look_after_shared_listeners};
 pub use offload::may_accelerate;
 pub use options::takes_over_connection;
 pub use send_file::{FileRange, FileToSend};

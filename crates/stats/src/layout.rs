@@ -10,7 +10,7 @@ use crate::sections::{SECTIONS, SectionKind, with_sections};
 /// Changes when a reader of the old layout would misread the new one.
 pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
-pub const LAYOUT_MINOR: u32 = 6;
+pub const LAYOUT_MINOR: u32 = 7;
 
 /// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
 /// make a reader do.

@@ -131,7 +131,7 @@ pub(super) enum Command {
     Replay { file: PathBuf },
 }
 
-pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.6)");
+pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.7)");
 
 impl Arguments {
     pub(super) fn resolve(self, on_terminal: bool) -> Result<Options, String> {

@@ -11,7 +11,7 @@ use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::throttle::Throttle;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::{sys, tcp};
+use crate::sys;
 
 /// Started programs ask for their sockets.
 pub(super) struct AtDoor<B: Backend> {
@@ -80,13 +80,10 @@ impl<B: Backend> Engine<B> {
     /// like, or in a child of vfork(2) that is about to execute it. Sockets that it has then are shared with it, and those
     /// that it cannot ask for are the kernel's before.
     pub fn program_starts(&self, can_ask: impl FnOnce() -> bool) {
-        tcp::stop_waiting(self, Reason::Passed, |fd, socket| {
-            self.is_inherited(fd, socket)
-        });
-        let inherited: Vec<_> = self
-            .sockets()
-            .filter(|(fd, socket)| socket.core().is_offloaded() && self.is_inherited(*fd, *socket))
-            .collect();
+        let is_inherited = |(fd, socket): &(libc::c_int, AnySocket<B>)| {
+            socket.core().is_or_may_be_offloaded() && self.is_inherited(*fd, *socket)
+        };
+        let inherited: Vec<_> = self.sockets().filter(is_inherited).collect();
         if inherited.is_empty() {
             return;
         }

@@ -185,6 +185,7 @@ impl<B: Backend> Task for LostDescriptors<B> {
         self.engine.forget_lost_descriptors();
         self.engine.look_for_rings();
         self.engine.share_inherited_sockets();
+        self.engine.leave_used_while_held();
         self.engine.leave_wanted_interfaces();
         self.engine.leave_idle_interfaces();
         Next::In(IDLE_INTERVAL)

@@ -307,6 +307,8 @@ impl<S: Stack> Interface<S> {
     /// Returns whether it still is.
     pub(crate) fn refresh(&self) -> bool {
         self.steering.rest_if_unused();
+        // Without their port they are none.
+        self.count_exemptions();
         if !self.is_lost() && self.steering.is_taken_away() {
             log::warn!(
                 "{}: its XDP program was taken away, so the interface is the kernel's",
@@ -362,7 +364,18 @@ impl<S: Stack> Interface<S> {
         if self.is_lost() {
             return Ok(false);
         }
-        self.steering.exempt(flow)
+        let exempt = self.steering.exempt(flow);
+        match &exempt {
+            Ok(true) => self.count_exemptions(),
+            Ok(false) => {}
+            Err(_) => self.queue_stats.exempt_refused.add(1),
+        }
+        exempt
+    }
+
+    fn count_exemptions(&self) {
+        let count = self.steering.exemptions();
+        self.queue_stats.exempt.set(count as u64);
     }
 
     /// Takes that back.
@@ -372,6 +385,7 @@ impl<S: Stack> Interface<S> {
         {
             log::debug!("{}: {flow:?} stays the kernel's: {error}", self.spec.name);
         }
+        self.count_exemptions();
     }
 
     /// The socket that gets packets from `peer` to `local`.
@@ -387,6 +401,14 @@ impl<S: Stack> Interface<S> {
         // As packets have them: without a link.
         let end = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
         Some(shares.choose_between(flows, protocol, (end(peer), end(local)), owner))
+    }
+
+    /// Whether a connection has just this flow.
+    pub(crate) fn has_connection(&self, flow: &Flow) -> bool {
+        let guard = self.rx.lock(0);
+        let flows = &guard.common().flows;
+        flow.peer
+            .is_some_and(|peer| flows.is_exact(flow.protocol, peer, flow.local))
     }
 
     /// Leaves a flow's packets to the kernel. Those that are in the receiving rings already are delivered first.

@@ -364,6 +364,16 @@ impl<S: Stack> SocketCore<S> {
         self.state.is_offloaded()
     }
 
+    /// Whether the socket is the kernel's until an interface is free that another process has. It may be past the kernel at any moment.
+    pub(crate) fn is_held(&self) -> bool {
+        self.reason() == Reason::Held && !self.is_committed()
+    }
+
+    /// Whether what shares the socket with other processes has to reckon with it past the kernel.
+    pub(crate) fn is_or_may_be_offloaded(&self) -> bool {
+        self.is_offloaded() || self.is_held()
+    }
+
     /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
     /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
     #[inline]

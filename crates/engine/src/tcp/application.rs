@@ -144,7 +144,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let Some(is_lost) = is_lost else {
             self.follow_places(host);
-            return Vec::new();
+            return self.gain_places(host, may_open);
         };
         let reason = if is_lost {
             Reason::DeviceLost

@@ -155,6 +155,7 @@ impl<S: TcpStack> TcpSocket<S> {
             interfaces.into_iter().for_each(Interface::start_segments);
             self.announce(&outcome);
             self.common.give_strangers_to_kernel(host);
+            self.settles(host, now);
             return false;
         }
         if let Role::Returning(_) = &*role {

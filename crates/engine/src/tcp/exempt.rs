@@ -99,7 +99,9 @@ impl<S: Stack> Exempt<S> {
 
     /// The same of a connection of the kernel's whose socket has this cookie. Under the control lock.
     pub(super) fn begin_with(&self, interface: &'static Interface<S>, flow: &Flow, cookie: u64) {
-        self.begin_of(interface, flow, || Ok(cookie));
+        if lock(&self.table).with_cookie(cookie).is_none() {
+            self.begin_of(interface, flow, || Ok(cookie));
+        }
     }
 
     fn begin_of(

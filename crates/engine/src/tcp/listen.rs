@@ -4,8 +4,10 @@
 mod begin;
 mod cookie;
 mod ending;
+mod more_places;
 mod places;
 mod returning;
+mod settling;
 mod shared;
 mod waiting;
 
@@ -36,7 +38,6 @@ use places::{Place, WaysIn, includes};
 pub(super) use returning::Returning;
 pub(super) use shared::SharedListeners;
 pub(crate) use shared::look_after_shared_listeners;
-pub(crate) use waiting::stop_waiting;
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {
@@ -57,6 +58,8 @@ pub(super) struct Listening<S: Stack> {
     pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
+    /// When the kernel's socket refuses what comes past it, if it does not yet.
+    refuses_at: Option<Instant>,
     /// SYNs are answered also while the program does something else.
     _counted: Counted,
 }
@@ -298,6 +301,7 @@ impl<S: Stack> Listening<S> {
         all.wake_up = children
             .filter_map(|child| child.stream.connection.poll_timeout())
             .chain(soon)
+            .chain(self.refuses_at)
             .min();
         all
     }

@@ -304,7 +304,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Choice => {
                 // Of a lone listener it says nothing about who else may come.
                 let is_choice = name == libc::SO_REUSEPORT || self.may_share();
-                if is_choice && self.is_listener() {
+                if is_choice && (self.is_listener() || self.waits_to_listen()) {
                     host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
                 }
             }

@@ -25,7 +25,7 @@ fn format() -> String {
 fn schema_offsets_are_the_published_format() {
     if std::env::var_os("UPDATE_FORMAT").is_some() {
         std::fs::write(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/format-1.6.txt"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/format-1.7.txt"),
             format(),
         )
         .unwrap();
@@ -33,8 +33,8 @@ fn schema_offsets_are_the_published_format() {
     }
     assert_eq!(
         format(),
-        include_str!("format-1.6.txt"),
-        "the layout differs from version 1.6: if fields or sections were appended, raise LAYOUT_MINOR and write the text \
+        include_str!("format-1.7.txt"),
+        "the layout differs from version 1.7: if fields or sections were appended, raise LAYOUT_MINOR and write the text \
          of the new format (UPDATE_FORMAT=1); anything else breaks readers"
     );
 }

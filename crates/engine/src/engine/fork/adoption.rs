@@ -243,7 +243,7 @@ impl<B: Backend> Engine<B> {
             let inherited = core.attachment().inherited;
             let is_shared = inherited
                 .is_some_and(|(shared, generation)| !shared.is_sole_taker(generation, process));
-            if core.is_offloaded() && is_shared {
+            if core.is_or_may_be_offloaded() && is_shared {
                 let _control = self.control();
                 let detail = "another process takes from it, too";
                 hand_over::leave(self, socket, Reason::Forked, detail);

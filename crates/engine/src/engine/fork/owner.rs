@@ -9,7 +9,7 @@ use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::{sys, tcp};
+use crate::sys;
 
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.
@@ -22,7 +22,6 @@ impl<B: Backend> Engine<B> {
     /// Called before `fork(2)`. The sockets stay accelerated if the child can ask for them.
     pub fn before_fork(&self) {
         self.sharing.count_fork();
-        tcp::stop_waiting(self, Reason::Forked, |_, _| true);
         if !self.sharing.is_heard() {
             self.leave_all_to_kernel(|_| true);
         }
@@ -113,6 +112,19 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// In the internal thread: what a descendant has come to use while it waits for its interface is the kernel's for good. Nobody was
+    /// woken for that, as nothing of it was here.
+    pub(crate) fn leave_used_while_held(&self) {
+        let is_used = |(_, socket): &(c_int, AnySocket<B>)| {
+            let core = socket.core();
+            core.is_held() && core.is_requested()
+        };
+        for (_, socket) in self.sockets().filter(is_used) {
+            let _control = self.control();
+            hand_over::leave(self, socket, Reason::Forked, "");
+        }
+    }
+
     /// Descendants cannot ask for sockets any more: one of them has shut the channel down.
     pub(crate) fn descendants_are_deaf(&self) {
         self.sharing.stop_listening();
@@ -128,7 +140,8 @@ impl<B: Backend> Engine<B> {
         self.links.start_waiting();
         let _control = self.control();
         for (_, socket) in self.sockets() {
-            if socket.core().is_offloaded() && wanted(socket.core()) {
+            let core = socket.core();
+            if core.is_or_may_be_offloaded() && wanted(core) {
                 hand_over::leave(self, socket, Reason::Forked, "");
             }
         }

@@ -15,10 +15,21 @@ use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
 use crate::tcp::listen::Listening;
-use crate::tcp::listen::places::{Place, ways_in};
+use crate::tcp::listen::places::{Place, WaysIn, ways_in};
+use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
+
+/// How a socket begins to listen.
+pub(super) struct Beginning {
+    pub(super) local: SocketAddr,
+    /// Others of this process may listen there, too.
+    pub(super) does_share: bool,
+    pub(super) backlog: u32,
+    /// The kernel's socket listens already, and may have connections.
+    pub(super) kernel_listens: bool,
+}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
@@ -36,10 +47,12 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if self.is_committed() || self.reason() != Reason::NotBound {
-            if is_made && self.waits_to_listen() {
+            if !self.waits_to_listen() {
+                self.takes_from_shared(host, fd);
+            } else if is_made {
                 host.addresses_changed(self);
             }
-            return self.takes_from_shared(host, fd);
+            return;
         }
         if !is_made && self.has_listened.load(Ordering::Relaxed) {
             return;
@@ -49,26 +62,30 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         };
         let local = addresses.local;
-        let begun = self
-            .shares_address(host, &addresses)
-            .and_then(|does_share| {
-                let open = |index| host.links.open_for_flows(index);
-                let places = self.places_at(host, &addresses, open)?;
-                self.common.exempt.prepare(host.network());
-                let _control = host.control();
-                let backlog = backlog.cast_unsigned();
-                self.begin_listening(host, fd, (local, does_share), places, backlog)
-            });
+        let does_share = self.shares_address(host, &addresses);
+        let begun = does_share.and_then(|does_share| {
+            let open = |index| host.links.open_for_flows(index);
+            let places = self.places_at(host, &addresses, open)?;
+            self.common.exempt.prepare(host.network());
+            let _control = host.control();
+            let beginning = Beginning {
+                local,
+                does_share,
+                backlog: backlog.cast_unsigned(),
+                kernel_listens: is_made,
+            };
+            self.begin_listening(host, fd, &beginning, places)
+        });
         if let Err(reason) = begun {
             let detail = match reason {
                 Reason::RightsGone => self.common.rights_went().unwrap_or_default(),
                 Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
                 _ => "",
             };
-            match reason {
-                Reason::Held => self.wait_for_interface(host, fd, local),
-                _ => host.leave_to_kernel_about(self.into(), reason, detail),
+            if reason == Reason::Held {
+                return self.wait_for_interface(host, fd, local, does_share == Ok(true));
             }
+            host.leave_to_kernel_about(self.into(), reason, detail);
             self.takes_from_shared(host, fd);
         }
     }
@@ -78,10 +95,15 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        (local, does_share): (SocketAddr, bool),
+        beginning: &Beginning,
         places: Vec<Place<S>>,
-        backlog: u32,
     ) -> Result<(), Reason> {
+        let Beginning {
+            local,
+            does_share,
+            backlog,
+            kernel_listens,
+        } = *beginning;
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };
@@ -92,8 +114,15 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        let refused = ways_in(host, &places);
-        if self.refuse_ways_in(&refused).is_err() {
+        let refused = match kernel_listens {
+            true => WaysIn::new(),
+            false => ways_in(host, &places),
+        };
+        if kernel_listens {
+            // Whoever had it before may have left a filter, which connections have that wait to be accepted.
+            let _ = sys::refuse_ways_in(fd, &[]);
+            self.has_refused.store(true, Ordering::Relaxed);
+        } else if self.refuse_ways_in(&refused).is_err() {
             self.release();
             return Err(Reason::Option);
         }
@@ -111,39 +140,50 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             habit: Habit::default(),
             is_returning: false,
+            refuses_at: kernel_listens.then(|| now() + SETTLING),
             _counted: counted,
         };
         *self.role.lock() = Role::Listener(Box::new(listening));
         self.notes_reuse();
         self.notes_sharing(local, does_share);
         for place in places {
-            let flow = Flow {
-                protocol: Protocol::Tcp,
-                local: SocketAddr::new(place.address, local.port()),
-                peer: None,
-            };
-            if let Err(owner) = self.attach_listener(place.interface, &flow) {
+            if let Err(reason) = self.take_place(&place, local.port()) {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
                 let _ = sys::refuse_ways_in(fd, &[]);
                 self.release();
-                return Err(owner.map_or(Reason::SteeringFailed, |_| Reason::PortShared));
+                return Err(reason);
             }
-            self.attachment().flows.push((place.interface, flow));
-            self.begin_receiving(place.interface, place.address);
         }
         self.bring_flows();
+        if kernel_listens {
+            self.leave_connections_to_kernel();
+        }
         self.counters().local.set(local);
         self.counters().tcp_state.set(LISTEN);
         self.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
-        if is_first {
+        if is_first || kernel_listens {
             // From here on the internal thread looks at the rings, as it does while there are others.
             self.common.timers.arm(self.timer(), now());
         }
         self.interfaces_changed();
+        Ok(())
+    }
+
+    /// Connections come in at a place from here on. Under the control lock.
+    pub(super) fn take_place(&'static self, place: &Place<S>, port: u16) -> Result<(), Reason> {
+        let flow = Flow {
+            protocol: Protocol::Tcp,
+            local: SocketAddr::new(place.address, port),
+            peer: None,
+        };
+        self.attach_listener(place.interface, &flow)
+            .map_err(|owner| owner.map_or(Reason::SteeringFailed, |_| Reason::PortShared))?;
+        self.attachment().flows.push((place.interface, flow));
+        self.begin_receiving(place.interface, place.address);
         Ok(())
     }
 

@@ -25,6 +25,13 @@ pub(super) struct Place<S: Stack> {
     pub(super) hop_limit: u8,
 }
 
+impl<S: Stack> Place<S> {
+    pub(super) fn is_the_same(&self, other: &Self) -> bool {
+        let index = |place: &Self| place.interface.spec().index;
+        index(self) == index(other) && self.address == other.address
+    }
+}
+
 /// Whether a place at `address` is one for what comes to `local`, an address of its interface.
 pub(super) fn includes(address: IpAddr, local: IpAddr) -> bool {
     address == local || address.is_unspecified() && address.is_ipv4() == local.is_ipv4()
@@ -117,26 +124,37 @@ impl<S: TcpStack> TcpSocket<S> {
         sys::refuse_ways_in(self.fd(), ways)
     }
 
+    /// The same, and notes it of a listener.
+    pub(super) fn change_refused(&self, ways: WaysIn) -> Result<(), Errno> {
+        self.refuse_ways_in(&ways)?;
+        if let Role::Listener(listening) = &mut *self.role.lock() {
+            listening.refused = ways;
+        }
+        Ok(())
+    }
+
     /// The network or a device has changed. From interfaces that are gone no more connections come: they come in by those that are left,
     /// and else to the kernel's socket. Of other addresses the kernel's socket hears. Under the control lock.
     pub(in crate::tcp) fn follow_places(&'static self, host: &Host<S>) {
-        let (places, refused) = {
+        let (places, refused, is_settled) = {
             let mut role = self.role.lock();
             let Role::Listener(listening) = &mut *role else {
                 return;
             };
             listening.places.retain(|it| !it.interface.is_lost());
-            (listening.places.clone(), listening.refused.clone())
+            let refused = listening.refused.clone();
+            (
+                listening.places.clone(),
+                refused,
+                listening.refuses_at.is_none(),
+            )
         };
         if places.is_empty() {
             return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
         }
         let ways = ways_in(host, &places);
-        if ways != refused {
-            let _ = self.refuse_ways_in(&ways);
-            if let Role::Listener(listening) = &mut *self.role.lock() {
-                listening.refused = ways;
-            }
+        if is_settled && ways != refused {
+            let _ = self.change_refused(ways);
         }
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {

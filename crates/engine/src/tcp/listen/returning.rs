@@ -102,6 +102,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         };
         listening.is_returning = true;
+        listening.refuses_at = None;
         *role = Role::Returning(Box::new(Returning {
             listening,
             admission,

@@ -27,7 +27,8 @@ pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
 /// This process's listeners with the option.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct SharedListeners {
-    /// Inode numbers of those past the kernel, and of those that were closed there and that the kernel may list still: no strangers.
+    /// Inode numbers of those past the kernel, or that wait for an interface, and of those that were closed there and that the kernel may
+    /// list still: no strangers.
     own: Mutex<HashSet<u64>>,
     /// Those of one address go back to the kernel. Under the control lock.
     are_leaving: AtomicBool,
@@ -142,6 +143,15 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// The kernel's socket listens alone, perhaps at an address of listeners that are here: so do theirs. No lock may be held.
     pub(super) fn takes_from_shared(&self, host: &Host<S>, fd: c_int) {
+        if self.common.shared_listeners.own().is_empty() {
+            return;
+        }
+        let _control = host.control();
+        self.others_leave(host, fd);
+    }
+
+    /// The same under the control lock.
+    pub(super) fn others_leave(&self, host: &Host<S>, fd: c_int) {
         let shared = &self.common.shared_listeners;
         let inode = sys::inode(fd);
         shared.own().remove(&inode);
@@ -156,7 +166,6 @@ impl<S: TcpStack> TcpSocket<S> {
             peer: None,
             inode,
         };
-        let _control = host.control();
         leave_to_others(host, &[it], &HashSet::new());
     }
 }
@@ -184,7 +193,7 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
 pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     let sharers = || {
         let all = host.sockets().filter_map(|(_, socket)| socket.as_tcp());
-        all.filter(|it| it.may_share() && it.is_offloaded())
+        all.filter(|it| it.may_share() && it.is_or_may_be_offloaded())
     };
     let any = host.sockets().find_map(|(_, socket)| socket.as_tcp());
     let Some(shared) = any.map(|it| &it.common.shared_listeners) else {

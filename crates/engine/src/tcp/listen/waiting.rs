@@ -3,29 +3,32 @@
 
 use std::net::SocketAddr;
 
-use dev_core::{Flow, Protocol};
 use libc::c_int;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::links::Absent;
-use crate::sockets::network::KernelConnection;
 use crate::sockets::reason::Reason;
 use crate::sys;
 use crate::tcp::listen::backlog_in_kernel;
-use crate::tcp::listen::places::includes;
+use crate::tcp::listen::begin::Beginning;
 use crate::tcp::{TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether it listens in the kernel until an interface is free.
     pub fn waits_to_listen(&self) -> bool {
-        self.reason() == Reason::Held && !self.is_committed()
+        self.is_held()
     }
 
     /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
-    pub(super) fn wait_for_interface(&'static self, host: &Host<S>, fd: c_int, local: SocketAddr) {
+    pub(super) fn wait_for_interface(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        local: SocketAddr,
+        does_share: bool,
+    ) {
         // Its descriptor is opened while the program expects any.
         self.common.exempt.prepare(host.network());
         let detail = host.links.holders_of(local.ip(), &host.links.facts());
@@ -34,6 +37,8 @@ impl<S: TcpStack> TcpSocket<S> {
         if !is_new || !self.set_reason_about(Reason::Held, None, &detail) {
             return;
         }
+        // They go over together.
+        self.notes_sharing(local, does_share);
         host.count_reason(Reason::Held);
         let about = in_parentheses(&detail);
         let text = format!("listens at {local}, {}{about}", Reason::Held.text());
@@ -58,69 +63,28 @@ impl<S: TcpStack> TcpSocket<S> {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
-        let local = addresses.local;
-        let mut closed = Vec::new();
-        let places = self.places_at(host, &addresses, |index| {
-            host.links
-                .get_for_flows(index)
-                .map_err(|absent| match absent {
-                    Absent::Refused(reason) => reason,
-                    Absent::Closed | Absent::Opening => {
-                        closed.push(index);
-                        Reason::Held
-                    }
-                })
-        });
+        let (places, closed) = self.open_places_at(host, &addresses);
         if may_open == MayOpen::Yes && !closed.is_empty() {
             return closed;
         }
         let begun = places.and_then(|places| {
-            let does_share = self.shares_address(host, &addresses)?;
-            let before = self.common.exempt.connections_at(local.port());
-            let backlog = backlog_in_kernel(fd).cast_unsigned();
-            self.begin_listening(host, fd, (local, does_share), places, backlog)?;
-            Ok(before)
+            let beginning = Beginning {
+                local: addresses.local,
+                does_share: self.shares_address(host, &addresses)?,
+                backlog: backlog_in_kernel(fd).cast_unsigned(),
+                kernel_listens: true,
+            };
+            self.begin_listening(host, fd, &beginning, places)
         });
         match begun {
-            Ok(before) => self.leaves_connections_to_kernel(&before),
+            Ok(()) => {}
             // The next time.
             Err(Reason::Held) => {}
-            Err(reason) => hand_over::leave(host, self.into(), reason, ""),
-        }
-        Vec::new()
-    }
-
-    /// Connections of before, whose segments come past the kernel, too.
-    fn leaves_connections_to_kernel(&self, connections: &[KernelConnection]) {
-        let flows = self.attachment().flows.clone();
-        for (interface, own) in flows {
-            // One at another interface's address is not exempt there.
-            let is_here = |it: &&KernelConnection| {
-                it.local.port() == own.local.port() && includes(own.local.ip(), it.local.ip())
-            };
-            let here = connections.iter().filter(is_here);
-            for it in here.filter(|it| it.waits.is_none()) {
-                let flow = Flow {
-                    protocol: Protocol::Tcp,
-                    local: it.local,
-                    peer: Some(it.peer),
-                };
-                self.common.exempt.begin_with(interface, &flow, it.cookie);
+            Err(reason) => {
+                hand_over::leave(host, self.into(), reason, "");
+                self.others_leave(host, fd);
             }
         }
-    }
-}
-
-/// Leaves such listeners to the kernel for good that another process may come to have. No lock may be held.
-pub(crate) fn stop_waiting<S: TcpStack>(
-    host: &Host<S>,
-    reason: Reason,
-    may_have: impl Fn(c_int, S) -> bool,
-) {
-    let waits = |socket: &S| socket.as_tcp().is_some_and(TcpSocket::waits_to_listen);
-    for (fd, socket) in host.sockets() {
-        if waits(&socket) && may_have(fd, socket) {
-            host.leave_to_kernel(socket, reason);
-        }
+        Vec::new()
     }
 }

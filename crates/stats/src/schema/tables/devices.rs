@@ -66,6 +66,8 @@ entry! {
         rx_dropped: Counter, "packets", "packets that the device dropped for lack of a buffer or of room";
         rx_waiting: Gauge, "packets", "packets drained and not yet delivered";
         rx_drained_max: Peak, "packets", "the most packets drained at once";
+        exempt: Gauge, "connections", "connections that were given to the kernel while their listener stays past it, and whose segments the XDP program leaves there";
+        exempt_refused: Counter, "connections", "the same for which the program's map had no room, or could not be changed: their segments take the way through the library";
     }
 }
 
