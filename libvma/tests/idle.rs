@@ -157,13 +157,7 @@ fn listener_goes_over(port: u16, more: &[&str]) {
         }
     }
     // Those of the kernel reach it on their own.
-    let received: u64 = server
-        .reader()
-        .rings()
-        .unwrap()
-        .iter()
-        .map(|it| it.rx_packets)
-        .sum();
+    let received = server.received_by_rings();
     assert!(
         received < 400,
         "{received} packets of 20 connections, and not of 600 pings"

@@ -151,7 +151,7 @@ fn rings_that_nobody_polls_are_drained_as_often_as_is_asked_for() {
         for _ in 0..3 {
             sender.send_to(b"x", (Pair::ADDRESS_B, 7001)).unwrap();
         }
-        let has_come = || received(&program) >= 3;
+        let has_come = || program.received_by_rings() >= 3;
         let patience = Duration::from_millis(if is_drained { 10_000 } else { 300 });
         assert_eq!(
             eventually(patience, has_come),
@@ -191,7 +191,7 @@ fn sending_receives_acknowledgements_if_it_is_asked_to() {
         ]);
         let mut program = Accelerated::start(command).unwrap();
         assert!(says(&mut program, "sent"));
-        received(&program)
+        program.received_by_rings()
     };
     // On a busy machine the acknowledgement is late, or a timer has taken it, now and then.
     let has_effect = (0..8).any(|_| packets("0") == 1 && packets("1") == 2);
@@ -205,12 +205,6 @@ fn sending_receives_acknowledgements_if_it_is_asked_to() {
 fn says(program: &mut Accelerated, line: &str) -> bool {
     let process = program.process();
     eventually(SOON, || process.stdout().lines().any(|it| it == line))
-}
-
-/// Packets that have come past the kernel.
-fn received(program: &Accelerated) -> u64 {
-    let rings = program.reader().rings().unwrap();
-    rings.iter().map(|ring| ring.rx_packets).sum()
 }
 
 /// Waits with each call until an octet comes by standard input.

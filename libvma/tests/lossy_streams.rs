@@ -81,8 +81,7 @@ fn with_the_library_at_the_server(is_client_preloaded: bool) {
     for _ in 1..SERVED {
         run(&pair.a, is_client_preloaded, "plain");
     }
-    let rings = server.reader().rings().unwrap();
-    let packets: u64 = rings.iter().map(|ring| ring.rx_packets).sum();
+    let packets = server.received_by_rings();
     assert!(packets > 500, "{packets} packets past the kernel");
     run(&pair.a, is_client_preloaded, "plain");
     let finished = server.into_process().wait(SOON).unwrap();

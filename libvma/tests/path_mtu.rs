@@ -1,17 +1,17 @@
 //! What ICMP says of a path, and of a peer: calls report it as the kernel does, and as soon.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::path::Path;
 use std::time::Duration;
 
 use testkit::{
-    Echo, Namespace, Namespaces, Pair, Running, Skip, or_skip, panic_unless_paused, preloaded,
+    Echo, FAR_ADDRESS, Namespace, Namespaces, Pair, Running, Skip, far_host, or_skip,
+    panic_unless_paused, preloaded,
 };
 
 const SOON: Duration = Duration::from_secs(60);
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
-/// In place of it over IPv6 (tests/c/family.h).
+/// In place of [`FAR_ADDRESS`] over IPv6 (tests/c/family.h).
 const IPV6_FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0x0a63, 2);
 
 /// The version of IP between the two.
@@ -35,31 +35,12 @@ impl Stage {
             Version::V4 => Namespaces::pair()?,
             Version::V6 => Namespaces::new().ipv6().create()?,
         };
-        let far = Namespace::create("c")?;
-        let link = "link add vc mtu 1300 type veth peer name vd mtu 1300 netns";
-        let link: Vec<_> = link.split(' ').chain([far.name()]).collect();
-        pair.a.ip(&link).unwrap();
-        pair.a
-            .ip_batch("address add 10.99.0.1/24 dev vc\nlink set vc up\n")
-            .unwrap();
-        far.ip_batch(
-            "address add 10.99.0.2/24 dev vd\nlink set vd up\nroute add default via 10.99.0.1\n",
-        )
-        .unwrap();
-        pair.b
-            .ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.1"])
-            .unwrap();
-        far.wait_until_running("vd", SOON).unwrap();
-        pair.a.enter(|| {
-            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
-            std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0").unwrap();
-        });
-        far.enter(|| std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0").unwrap());
+        let far = far_host(&pair, 1300)?;
         if version == Version::V6 {
             join_over_ipv6(&pair, &far);
         }
         let echo = match version {
-            Version::V4 => Echo::start(&far, FAR).unwrap(),
+            Version::V4 => Echo::start(&far, FAR_ADDRESS).unwrap(),
             Version::V6 => Echo::start(&far, IPV6_FAR).unwrap(),
         };
         Ok(Self {

@@ -1,5 +1,7 @@
 //! Socket options, on the kernel and with the library.
 
+use testkit::{Comparison, VARIANTS};
+
 testkit::compare_cases!(
     "options",
     VARIANTS,
@@ -22,3 +24,11 @@ testkit::compare_cases!(
         multicast,
     ]
 );
+
+/// Not of sockets that become the kernel's: what has passed the XDP program takes more memory there.
+#[test]
+fn memory() {
+    case("memory").compare(Comparison::new, VARIANTS);
+    case("memory").compare(Comparison::over_ipv6, &VARIANTS[..1]);
+    case("memory").compare(Comparison::over_real_ipv6, &VARIANTS[..1]);
+}

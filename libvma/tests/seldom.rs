@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use testkit::{
-    Comparison, Namespaces, Pair, RawLink, Running, Skip, THREADED_VARIANTS, Variant, or_skip,
-    preloaded,
+    Comparison, Namespaces, Pair, RawLink, Running, Skip, THREADED_VARIANTS, Variant, obeying_peer,
+    or_skip, preloaded,
 };
 
 const SOON: Duration = Duration::from_secs(30);
@@ -20,22 +20,10 @@ fn program() -> PathBuf {
 
 const PLAIN: &[Variant] = THREADED_VARIANTS.split_at(1).0;
 
-/// The peer in the other namespace.
-fn peer(pair: &Pair, is_ipv6: bool) -> Running {
-    let mut command = pair.a.command(program());
-    command.args(["peer", &Pair::ADDRESS_A.to_string()]);
-    if is_ipv6 {
-        command.env("CASE_OVER_IPV6", "real");
-    }
-    let mut peer = Running::start(command).unwrap();
-    assert!(peer.wait_for_output("ready", SOON), "{}", peer.stderr());
-    peer
-}
-
 /// A case over IPv4; the library's log of one more run.
 fn compared_over_ipv4(case: &str) -> Result<String, Skip> {
     let stage = Comparison::new()?;
-    let _peer = peer(&stage.pair, false);
+    let _peer = stage.obeying_peer(&program());
     stage.assert_same(&program(), &[case], PLAIN);
     Ok(stage.preloaded(&program(), &[case], &[]).unwrap().stderr)
 }
@@ -44,7 +32,7 @@ fn compared_over_ipv4(case: &str) -> Result<String, Skip> {
 fn compared(case: &str) -> Result<String, Skip> {
     let log = compared_over_ipv4(case)?;
     let stage6 = Comparison::over_real_ipv6()?;
-    let _peer = peer(&stage6.pair, true);
+    let _peer = stage6.obeying_peer(&program());
     stage6.assert_same(&program(), &[case], PLAIN);
     Ok(log)
 }
@@ -91,7 +79,7 @@ fn options_come_before_the_connection_is_accepted() {
 
 /// What a program says whose peer vanishes when it asks for that, and its log.
 fn left_alone(pair: &Pair, mut command: Command) -> (String, String) {
-    let _peer = peer(pair, false);
+    let _peer = obeying_peer(&pair.a, &program());
     command.arg("vanished");
     let mut running = Running::start_interactive(command).unwrap();
     let asks = running.wait_for_output("vanish\n", SOON);

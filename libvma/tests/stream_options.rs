@@ -2,12 +2,12 @@
 //! socket has of them.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use testkit::{
-    Comparison, Namespace, Namespaces, Running, THREADED_VARIANTS, echo_streams, or_skip, preloaded,
+    Comparison, FAR_ADDRESS, Namespaces, Running, THREADED_VARIANTS, echo_streams, far_host,
+    or_skip, preloaded,
 };
 
 /// Where the C program finds a peer that accepts, and sends back what comes.
@@ -113,27 +113,8 @@ fn another_protocol_above_is_looked_for_by_the_kernel() {
 /// What the program prints while the test blocks the way beyond a router, and opens it, when it is told to.
 fn told_by_icmp(is_preloaded: bool) -> Result<(String, String), testkit::Skip> {
     let pair = Namespaces::pair()?;
-    let far = Namespace::create("c")?;
-    let link = "link add vc type veth peer name vd netns";
-    pair.a
-        .ip(&link.split(' ').chain([far.name()]).collect::<Vec<_>>())
-        .unwrap();
-    pair.a
-        .ip_batch("address add 10.99.0.1/24 dev vc\nlink set vc up\n")
-        .unwrap();
-    far.ip_batch(
-        "address add 10.99.0.2/24 dev vd\nlink set vd up\nroute add default via 10.99.0.1\n",
-    )
-    .unwrap();
-    far.wait_until_running("vd", SOON).unwrap();
-    pair.b
-        .ip(&["route", "add", "10.99.0.0/24", "via", "10.77.0.1"])
-        .unwrap();
-    for (file, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0")] {
-        let file = format!("/proc/sys/net/ipv4/{file}");
-        pair.a.enter(|| std::fs::write(&file, value)).unwrap();
-    }
-    echo_streams(&far, Ipv4Addr::new(10, 99, 0, 2), PORT).unwrap();
+    let far = far_host(&pair, 1500)?;
+    echo_streams(&far, FAR_ADDRESS, PORT).unwrap();
     let mut command = if is_preloaded {
         preloaded(&pair.b, &program()).unwrap()
     } else {

@@ -315,13 +315,7 @@ fn serves(pair: &Pair, family: &[(&str, &str)]) {
     for _ in 0..2 {
         exchange(connect(&pair.a, address));
     }
-    let packets: u64 = server
-        .reader()
-        .rings()
-        .unwrap()
-        .iter()
-        .map(|it| it.rx_packets)
-        .sum();
+    let packets = server.received_by_rings();
     assert!(packets > 100, "{packets} packets came past the kernel");
     // By another way, in the order of arrival.
     exchange(connect(&pair.b, loopback));

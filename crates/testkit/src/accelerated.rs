@@ -132,6 +132,16 @@ impl Accelerated {
         })
     }
 
+    /// Packets that its rings have received, for sockets that are closed, too.
+    ///
+    /// # Panics
+    ///
+    /// As [`Accelerated::sockets`].
+    pub fn received_by_rings(&self) -> u64 {
+        let rings = self.reader().rings().expect("the statistics are whole");
+        rings.iter().map(|ring| ring.rx_packets).sum()
+    }
+
     /// Packets that its open sockets received and sent past the kernel.
     pub fn packets(&self) -> u64 {
         let of_socket = |socket: &SocketSnapshot| socket.rx_packets + socket.tx_packets;

@@ -73,7 +73,7 @@ pub struct Comparison {
     pub pair: Pair,
     library: PathBuf,
     /// What the compared program is told.
-    told: &'static [(&'static str, &'static str)],
+    pub(crate) told: &'static [(&'static str, &'static str)],
     _peers: Vec<ScriptedPeer>,
 }
 

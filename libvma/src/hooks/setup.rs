@@ -5,12 +5,12 @@ use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
 use engine::{
-    AnySocket, Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC,
+    AnySocket, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC,
     changes_membership, group_offset, is_asked_for_later, joins,
 };
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
-use super::{create, descriptor, hook, stream_calls};
+use super::{answers, create, descriptor, hook, stream_calls};
 use crate::call;
 use crate::guard::{contained, errno, fail};
 use crate::internal_thread;
@@ -208,17 +208,9 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
-        if result == 0
-            && level == libc::SOL_SOCKET
-            && name == libc::SO_ERROR
-            && let Some((_, socket)) = runtime::own_udp(fd)
-            && let Some(Errno(error)) = socket.take_postponed_error()
-        {
-            // SAFETY: the kernel has just written the length.
-            let len = unsafe { len.read_unaligned() } as usize;
-            let from = (&raw const error).cast::<u8>();
-            // SAFETY: the kernel has just written so many bytes there, not more than an int has.
-            unsafe { value.cast::<u8>().copy_from_nonoverlapping(from, len.min(size_of::<c_int>())) };
+        if result == 0 && level == libc::SOL_SOCKET {
+            // SAFETY: the kernel has just given this answer.
+            unsafe { answers::complete(fd, name, value, len) };
         }
         result
     }

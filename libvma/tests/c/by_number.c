@@ -1,5 +1,5 @@
 /* System calls by number, through syscall(2), on sockets that the C library's functions have made. */
-#include "case.h"
+#include "listening.h"
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
@@ -122,15 +122,6 @@ static void stream(void)
     MUST(close(fd));
 }
 
-static void is_called(int listener)
-{
-    char order[32], answer = 0;
-    int fd = connected(CALLER_PORT), len = snprintf(order, sizeof order, "%d x\n", port_of(listener));
-    must(send(fd, order, (size_t)len, 0) == len, "send", __LINE__);
-    must(recv(fd, &answer, 1, 0) == 1, "recv", __LINE__);
-    MUST(close(fd));
-}
-
 static void listener(void)
 {
     struct sockaddr_in own = address(SELF, 0);
@@ -138,7 +129,7 @@ static void listener(void)
     say("bind", syscall(SYS_bind, fd, &own, sizeof own));
     say("listen", syscall(SYS_listen, fd, 8));
     for (int way = 0; way < WAYS; way++) {
-        is_called(fd);
+        is_called(fd, connected(CALLER_PORT));
         wait_for(way, fd);
         int accepted = way % 2 ? (int)syscall(SYS_accept4, fd, NULL, NULL, SOCK_CLOEXEC)
                                : (int)syscall(SYS_accept, fd, NULL, NULL);

@@ -175,6 +175,18 @@ UNUSED static void await_data(int fd)
     }
 }
 
+/* Waits until there are so many octets, whatever the socket is ready for. */
+UNUSED static void await_octets(int fd, int len)
+{
+    int now = 0;
+    for (int i = 0; i < 5000 && now < len; i++) {
+        MUST(ioctl(fd, FIONREAD, &now));
+        if (now < len)
+            sleep_msec(1);
+    }
+    must(now >= len, "octets that wait", __LINE__);
+}
+
 /* Asks for datagrams and waits until all are there. A library that polls may learn of them only when it is asked:
  * FIONREAD asks. */
 UNUSED static void have(int fd, int count, int len)

@@ -1,6 +1,6 @@
 /* System calls by instructions of the program's own, which no hook sees, on sockets that the C library's functions have made: so
    do rustix, and with it the crates polling, async-io and smol. */
-#include "case.h"
+#include "listening.h"
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
@@ -140,31 +140,12 @@ static void client_poll(void) { client(POLL); }
 static void client_epoll(void) { client(EPOLL); }
 static void client_edge(void) { client(EPOLL_EDGE); }
 
-static void is_called(int listener)
-{
-    char order[32], answer = 0;
-    int fd = connected(CALLER_PORT), len = snprintf(order, sizeof order, "%d x\n", port_of(listener));
-    must(send(fd, order, (size_t)len, 0) == len, "send", __LINE__);
-    must(recv(fd, &answer, 1, 0) == 1, "recv", __LINE__);
-    MUST(close(fd));
-}
-
-static int listening(void)
-{
-    struct sockaddr_in own = address(SELF, 0);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    MUST(fd);
-    MUST(bind(fd, generic(&own), sizeof own));
-    MUST(listen(fd, 8));
-    return fd;
-}
-
 /* Accepts, and reads what the connection brings. */
 static void server(int way)
 {
     int fd = listening();
     for (int round = 0; round < ROUNDS; round++) {
-        is_called(fd);
+        is_called(fd, connected(CALLER_PORT));
         if (way != BLOCKING)
             wait_raw(way, fd);
         int accepted = (int)RAW(SYS_accept4, fd, 0, 0, SOCK_CLOEXEC, 0, 0);
@@ -189,7 +170,7 @@ static void runtime(void)
     MUST(fcntl(fd, F_SETFL, O_NONBLOCK));
     raw_add(set, fd, EPOLLIN);
     for (int round = 0; round < ROUNDS; round++) {
-        is_called(fd);
+        is_called(fd, connected(CALLER_PORT));
         say("a connection", RAW(SYS_epoll_wait, set, &got, 1, 20000, 0, 0));
         int accepted = accept4(fd, NULL, NULL, SOCK_NONBLOCK);
         MUST(accepted);

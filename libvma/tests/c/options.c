@@ -98,6 +98,29 @@ static void buffers(void)
     say("null value", setsockopt(fd, SOL_SOCKET, SO_RCVBUF, NULL, 4));
 }
 
+/* What waits, and what was lost, in the kernel's own measure. */
+static void memory(void)
+{
+    enum { RECEIVED = 0, LIMIT = 1, LOST = 8, WORDS = 9 };
+    int fd = bound();
+    char buffer[200];
+    set_int("SO_RCVBUF", fd, SOL_SOCKET, SO_RCVBUF, 66000);
+    for (int count = 0; count <= 200; count += 100) {
+        unsigned words[WORDS];
+        socklen_t len = sizeof words;
+        if (count > 0)
+            have(fd, count, 100);
+        say("SO_MEMINFO", getsockopt(fd, SOL_SOCKET, 55, words, &len));
+        printf("%u bytes, received %u of %u, lost %u\n", len, words[RECEIVED], words[LIMIT], words[LOST]);
+        len = 6;
+        words[RECEIVED] = words[LIMIT] = 0;
+        say("a part of it", getsockopt(fd, SOL_SOCKET, 55, words, &len));
+        printf("%u bytes, received %u\n", len, words[RECEIVED]);
+        while (recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) == 100) {
+        }
+    }
+}
+
 static void sending(void)
 {
     int fd = bound();
@@ -808,4 +831,4 @@ static void rarer(void)
 }
 
 CASES({"told", told}, {"merged", merged}, {"stamped", stamped}, {"cut", cut}, {"lost", lost}, {"said", said}, {"said_wrong", said_wrong}, {"segments", segments},
-      {"errors", errors}, {"device", device}, {"read_back", read_back}, {"rarer", rarer}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"sending", sending}, {"multicast", multicast})
+      {"errors", errors}, {"device", device}, {"read_back", read_back}, {"rarer", rarer}, {"packet_information", packet_information}, {"control_messages", control_messages}, {"buffers", buffers}, {"memory", memory}, {"sending", sending}, {"multicast", multicast})

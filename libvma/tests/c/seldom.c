@@ -1,14 +1,9 @@
-/* What peers of streams do seldom: urgent data, options in IP headers, silence.
-
-   seldom peer <address>     the peer: each octet that it receives is an order
-   seldom <case>             */
-#include "case.h"
+/* What peers of streams do seldom: urgent data, options in IP headers, silence. */
+#include "obeying_peer.h"
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
-
-#define PORT 7105
 
 static const unsigned char nothings[4] = {1, 1, 1, 0};
 static const unsigned char record_route[12] = {1, 7, 11, 4};
@@ -25,135 +20,36 @@ static void set_options(int fd, int what)
         MUST(setsockopt(fd, IPPROTO_IP, IP_OPTIONS, nothings, what == 'n' ? 0 : sizeof nothings));
 }
 
-static void put(int fd, const char *octets, int flags)
+static void prepare(int fd, char how, int is_connected)
 {
-    must(send(fd, octets, strlen(octets), flags | MSG_NOSIGNAL) == (ssize_t)strlen(octets), "send", __LINE__);
+    if (how != '-' && !is_connected)
+        set_options(fd, how);
 }
 
-/* To the end of the stream. */
-static void obey(int fd)
+static int obey(int fd, char order)
 {
-    char order, octet;
-    while (recv(fd, &order, 1, 0) == 1) {
-        switch (order) {
-        case 'u':
-            put(fd, "ab", 0);
-            put(fd, "c", MSG_OOB);
-            put(fd, "de", 0);
-            break;
-        case 'U':
-            put(fd, "U", MSG_OOB);
-            break;
-        case 't':
-            put(fd, "text", 0);
-            break;
-        case 'g':
-            /* What is urgent comes back as it is. */
-            sleep_msec(50);
-            put(fd, recv(fd, &octet, 1, MSG_OOB) == 1 ? (char[]){octet, 0} : "none", 0);
-            break;
-        default:
-            set_options(fd, order);
-        }
+    char octet;
+    switch (order) {
+    case 'u':
+        put(fd, "ab", 0);
+        put(fd, "c", MSG_OOB);
+        put(fd, "de", 0);
+        break;
+    case 'U':
+        put(fd, "U", MSG_OOB);
+        break;
+    case 't':
+        put(fd, "text", 0);
+        break;
+    case 'g':
+        /* What is urgent comes back as it is. */
+        sleep_msec(50);
+        put(fd, recv(fd, &octet, 1, MSG_OOB) == 1 ? (char[]){octet, 0} : "none", 0);
+        break;
+    default:
+        set_options(fd, order);
     }
-    close(fd);
-}
-
-/* A first line asks for another connection: to a port, with what options. */
-static void serve(int fd)
-{
-    char line[16] = {0};
-    int port = 0, called = fd;
-    for (size_t len = 0; len + 1 < sizeof line && recv(fd, line + len, 1, 0) == 1 && line[len] != '\n'; len++) {
-    }
-    char options = '-';
-    sscanf(line, "%d %c", &port, &options);
-    if (port) {
-        struct sockaddr_in to = address("10.77.0.2", port);
-        called = socket(AF_INET, SOCK_STREAM, 0);
-        MUST(called);
-        if (options != '-')
-            set_options(called, options);
-        if (connect(called, generic(&to), sizeof to) < 0)
-            _exit(1);
-        close(fd);
-    }
-    obey(called);
-    _exit(0);
-}
-
-__attribute__((noreturn)) static void peer(const char *ip)
-{
-    struct sockaddr_in self = address(ip, PORT);
-    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-    MUST(fd);
-    signal(SIGCHLD, SIG_IGN);
-    MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
-    MUST(bind(fd, generic(&self), sizeof self));
-    MUST(listen(fd, 64));
-    printf("ready\n");
-    fflush(stdout);
-    for (;;) {
-        int accepted = accept(fd, NULL, NULL);
-        MUST(accepted);
-        if (fork() == 0) {
-            /* It may outlive the peer, whose port is another's then. */
-            close(fd);
-            serve(accepted);
-        }
-        close(accepted);
-    }
-}
-
-static int connected_to(int fd, const char *line)
-{
-    struct sockaddr_in to = address("10.77.0.1", PORT);
-    MUST(connect(fd, generic(&to), sizeof to));
-    put(fd, line, 0);
-    set_timeout(fd, 3000);
-    return fd;
-}
-
-static int connected(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    MUST(fd);
-    return connected_to(fd, "0 -\n");
-}
-
-static int listening(void)
-{
-    struct sockaddr_in self = address("10.77.0.2", 0);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    MUST(fd);
-    MUST(bind(fd, generic(&self), sizeof self));
-    MUST(listen(fd, 16));
-    set_timeout(fd, 3000);
-    return fd;
-}
-
-/* The peer connects, with such options. */
-static void have_connection(int listener, char options)
-{
-    char line[16];
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    MUST(fd);
-    snprintf(line, sizeof line, "%d %c\n", port_of(listener), options);
-    connected_to(fd, line);
-    /* It closes that when it has connected, or cannot. */
-    recv(fd, line, 1, 0);
-    MUST(close(fd));
-}
-
-static int accepted(char options)
-{
-    int listener = listening();
-    have_connection(listener, options);
-    int fd = accept(listener, NULL, NULL);
-    if (fd >= 0)
-        set_timeout(fd, 3000);
-    MUST(close(listener));
-    return fd;
+    return 1;
 }
 
 /* ---- urgent data ---- */
@@ -495,19 +391,6 @@ static void vanished(void)
     say_end(fds[3], "keep-alive, accepted", begun[3], 1000);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct test_case cases[] = {
-        {"urgent", urgent},
-        {"urgent_passed_on", urgent_passed_on},
-        {"signals", signals},
-        {"signals_from_the_beginning", signals_from_the_beginning},
-        {"options_later", options_later},
-        {"options_first", options_first},
-        {"options_while_waiting", options_while_waiting},
-        {"vanished", vanished},
-    };
-    if (argc == 3 && strcmp(argv[1], "peer") == 0)
-        peer(argv[2]);
-    return run_case(argc, argv, cases, sizeof cases / sizeof *cases);
-}
+CASES_AND_PEER({"urgent", urgent}, {"urgent_passed_on", urgent_passed_on}, {"signals", signals},
+               {"signals_from_the_beginning", signals_from_the_beginning}, {"options_later", options_later},
+               {"options_first", options_first}, {"options_while_waiting", options_while_waiting}, {"vanished", vanished})

@@ -3,23 +3,13 @@
 #ifndef STREAM_CASE_H
 #define STREAM_CASE_H
 
-#include "case.h"
+#include "listening.h"
 #include <netinet/tcp.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define PORT 7103
 
 UNUSED static int asker = -1;
-
-UNUSED static int listening(void)
-{
-    struct sockaddr_in self = address(SELF, 0);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    MUST(fd);
-    MUST(bind(fd, generic(&self), sizeof self));
-    MUST(listen(fd, 16));
-    return fd;
-}
 
 /* Has the peer connect. */
 UNUSED static void have_one_asked_for(int listener)
@@ -44,17 +34,6 @@ UNUSED static void set_timeouts(int fd, int msec)
     struct timeval timeout = {msec / 1000, msec % 1000 * 1000};
     MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout));
     MUST(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout));
-}
-
-/* Waits until there are so many octets, whatever the socket is ready for. */
-UNUSED static void await_octets(int fd, int len)
-{
-    int now = 0;
-    for (int i = 0; i < 2000 && now < len; i++) {
-        MUST(ioctl(fd, FIONREAD, &now));
-        if (now < len)
-            sleep_msec(1);
-    }
 }
 
 UNUSED static int accepted(int listener)

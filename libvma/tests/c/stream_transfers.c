@@ -519,17 +519,6 @@ static void pipe_broken(void)
     MUST(close(fd));
 }
 
-static void await_octets(int fd, int count)
-{
-    int waiting = 0;
-    for (int tries = 0; waiting < count && tries < 5000; tries++) {
-        MUST(ioctl(fd, FIONREAD, &waiting));
-        if (waiting < count)
-            sleep_msec(1);
-    }
-    must(waiting == count, "what waits", __LINE__);
-}
-
 static void say_piped(int pipe, size_t room)
 {
     unsigned char buffer[4096];

@@ -1,5 +1,5 @@
-//! What the kernel's half of a set tells of connections on their way to the kernel. While its socket gets the connection it is closed for
-//! a moment, and the kernel tells of errors and hang-ups of every socket in a set, whatever is asked of it.
+//! What the kernel's half of a set tells of connections that are not the kernel's. While its socket gets one it is closed for a moment,
+//! and from TIME-WAIT on it has ended; the kernel tells of errors and hang-ups of every socket in a set, whatever is asked of it.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -16,7 +16,7 @@ use crate::sys;
 const UNTRUE: u32 = events::HUP | events::ERR;
 
 impl<S: MuxStack> EpollSet<S> {
-    /// Takes out what the kernel has told of connections that were being handed over; returns how many events are left.
+    /// Takes out what the kernel has told of sockets that it knows nothing of; returns how many events are left.
     /// `silence_before`: [`silence_changes`](socket::silence_changes) before the kernel was asked.
     #[inline]
     pub(super) fn take_out_untrue(&self, events: &mut [epoll_event], silence_before: u32) -> usize {
@@ -32,7 +32,7 @@ impl<S: MuxStack> EpollSet<S> {
         let members = self.members();
         let is_untrue = |member: &Registration<S>| {
             let core = member.socket.core();
-            if core.is_handed_over() {
+            if core.is_silent() {
                 return true;
             }
             fence(Ordering::Acquire);

@@ -295,11 +295,6 @@ impl<S: Stack> SocketCore<S> {
         (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
     }
 
-    /// Whether the kernel's socket is just getting the connection that was here: what it tells is not so.
-    pub(crate) fn is_handed_over(&self) -> bool {
-        self.is_silent() && self.is_committed()
-    }
-
     /// Whether the kernel's socket is not to be asked for what it is ready for.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {

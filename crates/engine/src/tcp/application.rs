@@ -341,7 +341,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &*self.role.lock() else {
             return None;
         };
-        use tcp::State::{Closed, SynSent};
-        Some(!matches!(stream.connection.state(), SynSent | Closed))
+        use tcp::State::{Closed, SynSent, TimeWait};
+        // In TIME-WAIT the kernel's socket is a closed one.
+        let state = stream.connection.state();
+        Some(!matches!(state, SynSent | Closed | TimeWait))
     }
 }

@@ -63,6 +63,9 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
                 Look::Nothing => {
                     if let Some(outcome) = self.wait(call, events::IN | events::ALWAYS) {
+                        if call.blocking && ends_empty(&outcome, message) {
+                            return StreamOutcome::Done(0);
+                        }
                         if let StreamOutcome::Done(_) = outcome {
                             self.tell_of_rest(message, 0);
                         }
@@ -125,6 +128,16 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
+/// Whether a call that wanted no octets has waited in vain: to the kernel that is success.
+#[cold]
+fn ends_empty(outcome: &StreamOutcome, message: &Message<'_>) -> bool {
+    let is_over = matches!(
+        outcome,
+        StreamOutcome::Fail(Errno(libc::EAGAIN | libc::EINTR))
+    );
+    is_over && message.total_len() == Ok(0)
+}
+
 impl<S: Stack> Stream<S> {
     /// Whether a look that showed `len` octets would show more, or would end.
     pub(super) fn shows_more_than(&self, len: usize) -> bool {
@@ -144,11 +157,13 @@ impl<S: Stack> Stream<S> {
         if flags & libc::MSG_OOB != 0 {
             return Look::Over(self.read_urgent(message, flags));
         }
-        let len = match message.total_len() {
-            Ok(0) => return Look::Over(StreamOutcome::Done(0)),
-            Ok(len) => len,
-            Err(_) => return Look::Over(StreamOutcome::Kernel),
+        let Ok(len) = message.total_len() else {
+            return Look::Over(StreamOutcome::Kernel);
         };
+        if len == 0 {
+            // It takes nothing, and waits until there is something.
+            return self.peek(call, message, flags, 0, 1);
+        }
         let low_water = self.connection.options().receive_low_water() as usize;
         let target = match flags & libc::MSG_WAITALL {
             0 => low_water.min(len),
@@ -200,7 +215,12 @@ impl<S: Stack> Stream<S> {
                 Look::Over(StreamOutcome::Done(total))
             }
             Some(ReadError::WouldBlock) => Look::Nothing,
-            Some(ReadError::Failed(error)) => Look::Over(call.end(errno_of(error))),
+            Some(ReadError::Failed(error)) => {
+                if total > 0 {
+                    self.connection.leave_error(error);
+                }
+                Look::Over(call.end(errno_of(error)))
+            }
             // All that there is so far, and too little: more will come, or the next look finds the end.
             None if total > before && !self.connection.is_at_mark() => Look::Nothing,
             // The end of the stream, or the urgent mark.

@@ -131,6 +131,14 @@ impl<S: Stack> UdpSocket<S> {
         })
     }
 
+    /// What the datagrams that wait would cost the kernel's socket, and how many were lost here, after a poll (`SO_MEMINFO`).
+    pub fn memory_after_poll(&self) -> (u32, u32) {
+        self.interfaces.drain();
+        let queue = self.receive.lock();
+        let charged = u32::try_from(queue.charged_bytes).unwrap_or(u32::MAX);
+        (charged, queue.drops)
+    }
+
     /// The socket begins another life, in which nothing is to be told of datagrams.
     pub(super) fn tell_nothing(&self) {
         let mut queue = self.receive.lock();

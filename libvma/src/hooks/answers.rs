@@ -1,0 +1,52 @@
+//! What the library knows beside the kernel's answers to `getsockopt(2)` about datagram sockets.
+
+use engine::Errno;
+use libc::{c_int, c_void, socklen_t};
+
+use crate::guard::contained;
+use crate::runtime;
+
+// include/uapi/asm-generic/socket.h, include/uapi/linux/sock_diag.h
+const SO_MEMINFO: c_int = 55;
+const SK_MEMINFO_RMEM_ALLOC: usize = 0;
+const SK_MEMINFO_DROPS: usize = 8;
+
+/// Adds it to an answer of level `SOL_SOCKET`.
+///
+/// # Safety
+/// The kernel has just given this answer.
+pub(super) unsafe fn complete(fd: c_int, name: c_int, value: *mut c_void, len: *const socklen_t) {
+    if name != libc::SO_ERROR && name != SO_MEMINFO {
+        return;
+    }
+    let Some((_, socket)) = runtime::own_udp(fd) else {
+        return;
+    };
+    // SAFETY: the kernel has just written the length.
+    let len = unsafe { len.read_unaligned() } as usize;
+    if name == libc::SO_ERROR {
+        if let Some(Errno(error)) = socket.take_postponed_error() {
+            let from = (&raw const error).cast::<u8>();
+            // SAFETY: the kernel has just written so many bytes there, not more than an int has.
+            unsafe {
+                value
+                    .cast::<u8>()
+                    .copy_from_nonoverlapping(from, len.min(size_of::<c_int>()));
+            };
+        }
+        return;
+    }
+    let Ok((charged, lost)) = contained(|| socket.memory_after_poll()) else {
+        return;
+    };
+    for (index, more) in [(SK_MEMINFO_RMEM_ALLOC, charged), (SK_MEMINFO_DROPS, lost)] {
+        if (index + 1) * size_of::<u32>() > len {
+            continue;
+        }
+        let word = value.cast::<u32>().wrapping_add(index);
+        // SAFETY: the kernel has just written it.
+        let kernels = unsafe { word.read_unaligned() };
+        // SAFETY: the same.
+        unsafe { word.write_unaligned(kernels.wrapping_add(more)) };
+    }
+}
