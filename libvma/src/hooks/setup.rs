@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use engine::user_memory::{is_readable, is_writable};
 use engine::{
-    AnySocket, Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC,
-    changes_membership, group_offset, is_asked_for_later, joins,
+    AnySocket, Engine, Errno, RING_ASK_BYTES, Reason, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC,
+    UdpSocket, changes_membership, group_offset, is_asked_for_later, joins,
 };
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
@@ -14,6 +14,7 @@ use super::{create, descriptor, hook, stream_calls};
 use crate::call;
 use crate::guard::{contained, errno, fail};
 use crate::internal_thread;
+use crate::life::Device;
 use crate::real;
 use crate::runtime;
 use stream_calls::SIOCATMARK;
@@ -211,16 +212,36 @@ hook! {
         if result == 0
             && level == libc::SOL_SOCKET
             && name == libc::SO_ERROR
-            && let Some((_, socket)) = runtime::own_udp(fd)
-            && let Some(Errno(error)) = socket.take_postponed_error()
+            && let Some((engine, socket)) = runtime::own_udp(fd)
         {
             // SAFETY: the kernel has just written the length.
             let len = unsafe { len.read_unaligned() } as usize;
-            let from = (&raw const error).cast::<u8>();
-            // SAFETY: the kernel has just written so many bytes there, not more than an int has.
-            unsafe { value.cast::<u8>().copy_from_nonoverlapping(from, len.min(size_of::<c_int>())) };
+            // SAFETY: the kernel has just written so many bytes there.
+            unsafe { has_error(engine, socket, value.cast(), len) };
         }
         result
+    }
+}
+
+/// The kernel has said what error it knows of. There may be another that it does not.
+///
+/// # Safety
+/// There are so many bytes at the pointer, which the kernel has written.
+unsafe fn has_error(
+    engine: &'static Engine<Device>,
+    socket: &'static UdpSocket<Device>,
+    value: *mut u8,
+    len: usize,
+) {
+    let mut error = [0; size_of::<c_int>()];
+    let len = len.min(error.len());
+    // SAFETY: the caller's promise.
+    unsafe { error.as_mut_ptr().copy_from_nonoverlapping(value, len) };
+    call::has_failed(engine, socket, c_int::from_ne_bytes(error));
+    if let Some(Errno(error)) = socket.take_postponed_error() {
+        let from = (&raw const error).cast::<u8>();
+        // SAFETY: the caller's promise.
+        unsafe { value.copy_from_nonoverlapping(from, len) };
     }
 }
 
