@@ -101,7 +101,10 @@ pub(crate) unsafe fn receive_here(
                 header.msg_flags |= flags & libc::MSG_CMSG_CLOEXEC;
                 return Some(len.cast_signed());
             }
-            Ok(RecvOutcome::Fail(Errno(errno))) => return Some(fail(errno)),
+            Ok(RecvOutcome::Fail(Errno(errno))) => {
+                has_failed(engine, socket, errno);
+                return Some(fail(errno));
+            }
             Ok(RecvOutcome::Kernel) | Err(NotRun::Reentered) => return None,
             // SAFETY: nothing is held here that a cancelled thread would leave behind.
             Ok(RecvOutcome::Again) => unsafe { real::pthread_testcancel() },
@@ -148,6 +151,11 @@ pub(crate) unsafe fn send(
             if reason == Reason::NotBound && result >= 0 {
                 // The first send has bound the socket.
                 addresses_changed(engine, socket);
+            }
+            if result < 0 {
+                let errno = guard::errno();
+                has_failed(engine, socket, errno);
+                return fail(errno);
             }
             result
         }
@@ -478,6 +486,18 @@ pub(crate) fn addresses_changed(
         internal_thread::start_when_needed(engine);
     });
     start::end_if_start_failed();
+}
+
+/// This is what a call has failed with, or what the kernel's socket has kept of an error. When an administrator ends a socket (`ss -K`), its
+/// connection is dissolved, and its address gone if the program has not chosen it.
+pub(crate) fn has_failed(
+    engine: &'static Engine<Device>,
+    socket: &'static UdpSocket<Device>,
+    errno: c_int,
+) {
+    if matches!(errno, libc::ECONNABORTED | libc::EDESTADDRREQ) {
+        addresses_changed(engine, socket);
+    }
 }
 
 /// The kernel's socket has become a member of a multicast group, is one no longer, or gets what others send.

@@ -2,6 +2,7 @@
 
 mod control;
 mod descriptors;
+mod destroyed;
 mod end;
 mod followers;
 mod fork;

@@ -354,7 +354,12 @@ impl Network for NetconfNetwork {
         let mut inner = self.lock();
         if matches!(inner.members, Members::Unasked) && is_here {
             inner.members = match Memberships::open(sys::subscribe) {
-                Ok(members) => Members::Known(members),
+                Ok(members) => {
+                    if members.are_listed() {
+                        log::debug!("the kernel does not tell of its groups: its files are read");
+                    }
+                    Members::Known(members)
+                }
                 Err(error) => {
                     log::debug!(
                         "datagrams to groups that are looped back go through the kernel: {error}"

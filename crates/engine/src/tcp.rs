@@ -10,6 +10,7 @@ mod close;
 mod common;
 mod connect;
 mod deliver;
+mod destroyed;
 mod device;
 mod dissolve;
 mod ended;

@@ -91,6 +91,8 @@ pub enum Error {
     ProtocolUnreachable,
     /// `EACCES`, from ICMPv6 (communication prohibited, RFC 4443 §3.1).
     Prohibited,
+    /// `ECONNABORTED`: this host has ended it ([`Connection::destroy`](crate::Connection::destroy)).
+    Aborted,
 }
 
 /// Why nothing was written.

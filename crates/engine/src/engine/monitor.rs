@@ -6,6 +6,7 @@ use dev_core::Backend;
 use stats::ControlSocket;
 
 use crate::cpu_sharing;
+use crate::engine::destroyed::Destroyed;
 use crate::engine::followers::Followers;
 use crate::engine::guardian::Guardian;
 use crate::engine::inline_waits::InlineWaits;
@@ -50,6 +51,7 @@ impl Monitor {
     ) -> Self {
         watch::prepare();
         cpu_sharing::prepare();
+        engine.tcp.prepare_for_destruction();
         let door = Door::open();
         engine.sharing.set_has_door(door.is_some());
         Self {
@@ -88,6 +90,7 @@ impl Monitor {
         events.add(Streams::new(engine));
         events.add(Guardian::new(engine, self.start_guardian));
         events.add(Exemptions::new(engine));
+        events.add(Destroyed::new(engine));
         events.add(Paths::new(engine, network.clone()));
         if let Some(control) = self.control {
             events.add(Requests::new(engine, control, self.log));

@@ -35,6 +35,10 @@ impl<S: MuxStack> EpollSet<S> {
             if core.is_silent() {
                 return true;
             }
+            if core.is_silent() {
+                // It was ended from outside, of which the ready list tells.
+                return is_closed(member.fd);
+            }
             fence(Ordering::Acquire);
             // It may have arrived since.
             socket::silence_changes() != silence_before

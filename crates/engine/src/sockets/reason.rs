@@ -128,7 +128,7 @@ reasons! {
     /// Bound to a group that it cannot receive past the kernel, or sent to one of which nobody knows who is a member.
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group before the first receive call, and share its port with no other process. \
-         To send: IP_MULTICAST_LOOP 0, or Linux 6.15";
+         To send: IP_MULTICAST_LOOP 0, or Linux 6.15, or /proc";
     /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
     RouteMetric = 33, "the route has metrics that only the kernel heeds",
         "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";

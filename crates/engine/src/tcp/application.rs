@@ -35,6 +35,7 @@ pub(super) fn errno_of(error: Error) -> Errno {
         Error::MessageSize => libc::EMSGSIZE,
         Error::ProtocolUnreachable => libc::ENOPROTOOPT,
         Error::Prohibited => libc::EACCES,
+        Error::Aborted => libc::ECONNABORTED,
     })
 }
 

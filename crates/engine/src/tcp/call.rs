@@ -13,6 +13,7 @@ use crate::sockets::stack::Stack;
 use crate::sys::{self, Errno};
 use crate::tcp::TcpSocket;
 use crate::tcp::socket::Role;
+use crate::tcp::stream::Stream;
 
 /// What became of a call so far.
 #[derive(Debug)]
@@ -167,6 +168,14 @@ impl StreamCall {
             0 => StreamOutcome::Fail(errno),
             done => StreamOutcome::Done(done),
         }
+    }
+}
+
+impl<S: Stack> Stream<S> {
+    /// Whether the connection has failed behind what the call has done: that is for the next call to tell.
+    #[inline]
+    pub(super) fn leaves_error(&self, call: &StreamCall) -> bool {
+        call.done > 0 && self.connection.has_error()
     }
 }
 

@@ -18,6 +18,7 @@ use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys::{self, streams};
+use crate::tcp::destroyed::Destroyed;
 use crate::tcp::ended::Ended;
 use crate::tcp::exempt::Exempt;
 use crate::tcp::icmp::PathMtus;
@@ -52,6 +53,7 @@ pub(crate) struct Common<S: Stack> {
     /// Connections that are over, and that nobody has.
     pub(super) ended: Ended<S>,
     pub(super) exempt: Exempt<S>,
+    pub(super) destroyed: Destroyed,
     pub(super) shared_listeners: SharedListeners,
     pub(super) reopenings: Reopenings<S>,
     pub(super) saved_syns: SavedSyns,
@@ -120,6 +122,7 @@ impl<S: Stack> Common<S> {
             time_waits: Mutex::new(Allowance::new(now())),
             ended: Ended::new(),
             exempt: Exempt::new(internal_thread),
+            destroyed: Destroyed::default(),
             shared_listeners: SharedListeners::default(),
             reopenings: Reopenings::new(),
             saved_syns: SavedSyns::default(),

@@ -85,6 +85,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }));
         drop(role);
         self.common.timers.disarm(self.timer());
+        self.end_watch_for_destruction();
         self.commit();
         // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end that is closed.
         let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());

@@ -172,6 +172,9 @@ impl<S: Stack> Stream<S> {
         if flags & libc::MSG_PEEK != 0 {
             return self.peek(call, message, flags, len, target);
         }
+        if self.leaves_error(call) && self.connection.readable_len() == 0 {
+            return Look::Over(StreamOutcome::Done(call.done));
+        }
         let connection = &mut self.connection;
         let mut error = None;
         let before = call.done;

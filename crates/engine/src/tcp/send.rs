@@ -66,6 +66,9 @@ impl<S: TcpStack> TcpSocket<S> {
             if stream.migration.is_due() && stream.moves_to_caller() {
                 self.counters().tx_migrations.add_contended(1);
             }
+            if stream.leaves_error(call) && call.done < len {
+                return StreamOutcome::Done(call.done);
+            }
             let now = now();
             let connection = &mut stream.connection;
             let mut refused = None;

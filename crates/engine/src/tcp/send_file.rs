@@ -212,6 +212,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             return Step::HandedOver;
         };
+        if stream.leaves_error(call) {
+            return Step::Over(StreamOutcome::Done(call.done));
+        }
         let connection = &mut stream.connection;
         let room = connection.room_to_write();
         if let Ok(room) = room {

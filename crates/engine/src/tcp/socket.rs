@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dev_core::{Lock, ThreadMode};
@@ -37,6 +37,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) has_listened: AtomicBool,
     /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
     pub(super) is_sharer: AtomicBool,
+    /// The life in which it has come to be known to the set of `destroyed.rs`.
+    pub(super) watched: AtomicU32,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -88,6 +90,7 @@ impl<S: Stack> TcpSocket<S> {
             has_refused: AtomicBool::new(false),
             has_listened: AtomicBool::new(false),
             is_sharer: AtomicBool::new(false),
+            watched: AtomicU32::new(0),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }

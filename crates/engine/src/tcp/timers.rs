@@ -73,6 +73,11 @@ impl<S: Stack> Timers<S> {
         self.lock().wheel.disarm(timer);
     }
 
+    /// The socket that has this one.
+    pub(super) fn socket(&self, timer: u32) -> Option<&'static TcpSocket<S>> {
+        self.lock().sockets.get(timer as usize).copied()
+    }
+
     fn next_expired(&self, now: Instant) -> Option<&'static TcpSocket<S>> {
         let mut wheel = self.lock();
         let timer = wheel.wheel.poll(now);

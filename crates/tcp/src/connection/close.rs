@@ -67,6 +67,22 @@ impl<P: Payload> Connection<P> {
         }
     }
 
+    /// Somebody else than the application ends the connection (`SOCK_DESTROY`, `ss -K`): a peer that may wait for something is reset, and
+    /// the application told (Linux's `tcp_abort`).
+    pub fn destroy(&mut self) {
+        match self.state {
+            State::Closed | State::TimeWait => return,
+            // Linux's `tcp_need_reset`.
+            State::SynSent | State::Closing | State::LastAck => {}
+            State::SynReceived
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::CloseWait => self.send_reset(),
+        }
+        self.fail(Error::Aborted);
+    }
+
     /// Nobody will read or write any more. Returns whether received data was thrown away.
     fn orphan(&mut self) -> bool {
         self.is_orphan = true;

@@ -87,13 +87,14 @@ fn put_closed<S: TcpStack>(
     };
     if has_fin {
         tell(host, between, &header(rcv_nxt, Flags::FIN));
-        if remains.error != Some(Error::BrokenPipe) {
+        if !matches!(remains.error, Some(Error::BrokenPipe | Error::Aborted)) {
             // Under repair it is silent. The kernel tells one error of those that have sent a FIN, too, and another of the others.
             let _ = streams::shutdown(fd, libc::SHUT_WR);
         }
     }
     let reset = header(remains.rcv_nxt, Flags::RST);
-    let has_ended = ends_by(host, fd, between, &reset);
+    let has_ended = (remains.error == Some(Error::Aborted) && is_destroyed(host, fd, between))
+        || ends_by(host, fd, between, &reset);
     streams::repair_ends(fd, false)?;
     if !has_ended {
         // What was not read can be, and then there is the end.
@@ -167,6 +168,21 @@ fn put_failed<S: TcpStack>(
         sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
     }
     has_ended.then_some(()).ok_or(Errno(libc::EHOSTUNREACH))
+}
+
+/// Ends the kernel's socket as an administrator does, which was done to the connection. To its peer, which was told already, this is a reset
+/// of no connection.
+fn is_destroyed<S: TcpStack>(
+    host: &Host<S>,
+    fd: c_int,
+    (local, peer): (SocketAddr, SocketAddr),
+) -> bool {
+    let link = sys::bound_device(fd);
+    let ended = host.network().end_connection(local, peer, link);
+    if let Err(error) = ended {
+        log::debug!("fd {fd}: the connection's end is told as a reset: {error}");
+    }
+    streams::state(fd) == Some(State::Closed.linux_number())
 }
 
 /// Tells the kernel's socket of its end, until it has taken note.

@@ -157,6 +157,7 @@ fn call(random: &mut Random, solo: &mut Solo) {
         }
         15 if random.next(200) == 0 => match random.next(4) {
             0 => connection.abort(),
+            1 => connection.destroy(),
             _ => connection.close(now),
         },
         _ => {

@@ -373,6 +373,58 @@ fn two_connections_close_whoever_begins() {
     }
 }
 
+/// Linux's `tcp_abort`
+#[test]
+fn who_is_destroyed_resets_a_peer_that_may_wait_for_something() {
+    let ended = |prepare: fn(&mut Solo)| {
+        let mut solo = Solo::established();
+        prepare(&mut solo);
+        solo.poll();
+        solo.events();
+        solo.connection.destroy();
+        assert_eq!(solo.state(), State::Closed);
+        let events = solo.events();
+        assert!(events.contains(&Event::Failed) && events.contains(&Event::Closed));
+        assert!(solo.connection.has_error());
+        let reset = briefs(&solo.poll());
+        solo.connection.destroy();
+        solo.assert_silent();
+        assert_eq!(solo.connection.take_error(), Some(Error::Aborted));
+        assert_eq!(solo.connection.take_error(), None);
+        reset
+    };
+    const RST_ACK: Flags = Flags::RST.union(Flags::ACK);
+    let shut = |solo: &mut Solo| {
+        solo.connection.shutdown(solo.now, Shutdown::Write);
+    };
+    assert_eq!(ended(|_| {}), [(1, 0, RST_ACK)]);
+    assert_eq!(ended(|solo| solo.write(b"lost")), [(5, 0, RST_ACK)]);
+    assert_eq!(ended(|solo| solo.receive(fin(1, 1))), [(1, 0, RST_ACK)]);
+    assert_eq!(ended(shut), [(2, 0, RST_ACK)]);
+    // The peer has said, and may have been told, everything.
+    let last_ack = |solo: &mut Solo| {
+        solo.receive(fin(1, 1));
+        solo.connection.shutdown(solo.now, Shutdown::Write);
+    };
+    assert_eq!(ended(last_ack), []);
+}
+
+#[test]
+fn what_came_before_it_was_destroyed_can_be_read() {
+    let mut solo = Solo::established();
+    solo.receive(data(1, 1, b"left"));
+    solo.connection.destroy();
+    assert_eq!(solo.read(), b"left");
+    let failed = solo.connection.read(solo.now, &mut [0]);
+    assert_eq!(failed, Err(ReadError::Failed(Error::Aborted)));
+    assert_eq!(solo.connection.read(solo.now, &mut [0]), Ok(0));
+    let mut connecting = Solo::connecting(crate::Config::default(), crate::Options::default());
+    connecting.poll();
+    connecting.connection.destroy();
+    connecting.assert_silent();
+    assert_eq!(connecting.connection.take_error(), Some(Error::Aborted));
+}
+
 /// As with Linux it gives up when the interval of probes cannot grow any more: such peers could hold memory without end.
 #[test]
 fn an_orphan_does_not_wait_for_ever_for_a_peer_that_lives_and_takes_nothing() {

@@ -617,6 +617,7 @@ fn errno(error: Error) -> i32 {
         Error::MessageSize => libc::EMSGSIZE,
         Error::ProtocolUnreachable => libc::ENOPROTOOPT,
         Error::Prohibited => libc::EACCES,
+        Error::Aborted => libc::ECONNABORTED,
     }
 }
 
