@@ -8,7 +8,7 @@ use crate::script::{Counts, after_each, compare, compare_both};
 const ONE: &str = "fd77::1";
 const NINE: &str = "fd77::9";
 
-fn pair() -> Result<Pair, Skip> {
+pub(crate) fn pair() -> Result<Pair, Skip> {
     Namespaces::new().ipv6().create()
 }
 
