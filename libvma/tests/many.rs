@@ -81,6 +81,27 @@ fn groups_at_one_port() {
     });
 }
 
+/// Feeds at one port that each get what is for any of them: one that comes or goes costs a look at each of the others, as it does the
+/// kernel, and nothing for each of their groups.
+#[test]
+#[allow(clippy::print_stdout, reason = "what was measured")]
+fn feeds_at_one_port_that_get_each_others_groups() {
+    const FEW: u32 = 200;
+    const TIMES: u32 = 8;
+    let pair = or_skip!(Namespaces::pair());
+    panic_unless_paused(|| {
+        let few = Cost::of(&pair, FEW, "all");
+        let many = Cost::of(&pair, FEW * TIMES, "all");
+        println!("{FEW}: {few:?}; {TIMES} times as many: {many:?}");
+        let most = f64::from(TIMES * TIMES);
+        for (few, many) in [(few.open, many.open), (few.close, many.close)] {
+            assert!(many < most * few.max(10_000.0), "{few}, {many}");
+        }
+        assert!(few.open < 300_000.0 && few.close < 300_000.0, "{few:?}");
+        assert!(many.idle < 20_000.0, "{many:?}");
+    });
+}
+
 /// A resolver opens a socket for any address for each question: that costs the same whatever number of addresses the host has.
 #[test]
 fn sockets_for_any_of_many_addresses() {

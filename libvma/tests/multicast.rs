@@ -2,6 +2,8 @@
 //! the library; what they send and get passes the kernel as far as it can.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "multicast/any.rs"]
+mod any;
 #[path = "multicast/filters.rs"]
 mod filters;
 #[path = "multicast/receiving.rs"]

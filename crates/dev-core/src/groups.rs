@@ -1,6 +1,6 @@
 //! Multicast groups: every socket that receives a group's datagrams gets each of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use crate::flow::{FlowHash, Protocol, V6Key, key, v6_key};
@@ -53,11 +53,48 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The receivers of a group's datagrams to one port.
+/// The receivers of a group's datagrams to one port, but for those of all groups there.
 #[derive(Debug)]
 struct Group<T> {
     receivers: Vec<Receiver<T>>,
     is_steered: bool,
+}
+
+impl<T> Default for Group<T> {
+    fn default() -> Self {
+        Self {
+            receivers: Vec::new(),
+            is_steered: false,
+        }
+    }
+}
+
+/// A port of one version of IP.
+type Port = (u16, bool);
+
+/// What concerns all groups of a port: thousands of sockets may receive from thousands of groups there, and are known once.
+#[derive(Debug)]
+struct AtPort<T> {
+    receivers: Vec<AnyReceiver<T>>,
+    /// The groups whose datagrams are taken from the kernel.
+    steered: HashSet<IpAddr>,
+}
+
+/// One of those who receive from every group of a port.
+#[derive(Debug)]
+struct AnyReceiver<T> {
+    receiver: Receiver<T>,
+    /// Groups of which it is a receiver of its own, with a filter.
+    except: HashSet<IpAddr>,
+}
+
+impl<T> Default for AtPort<T> {
+    fn default() -> Self {
+        Self {
+            receivers: Vec::new(),
+            steered: HashSet::new(),
+        }
+    }
 }
 
 /// Maps the addresses of multicast groups to those who receive from them. Flow label and scope of a group's address do not count; the
@@ -66,6 +103,9 @@ struct Group<T> {
 pub struct GroupTable<T> {
     v4: HashMap<u64, Group<T>, FlowHash>,
     v6: HashMap<V6Key, Group<T>>,
+    ports: HashMap<Port, AtPort<T>>,
+    /// How many receive from every group of some port.
+    any_count: usize,
 }
 
 impl<T> Default for GroupTable<T> {
@@ -73,6 +113,8 @@ impl<T> Default for GroupTable<T> {
         Self {
             v4: HashMap::default(),
             v6: HashMap::default(),
+            ports: HashMap::default(),
+            any_count: 0,
         }
     }
 }
@@ -85,31 +127,71 @@ impl<T: Copy> GroupTable<T> {
         receiver: Receiver<T>,
         is_same: impl Fn(&T) -> bool,
     ) {
-        let new = || Group {
-            receivers: Vec::new(),
-            is_steered: false,
-        };
-        let group = match address {
-            SocketAddr::V4(group) => self.v4.entry(v4_place(group)).or_insert_with(new),
-            SocketAddr::V6(_) => self.v6.entry(v6_place(address)).or_insert_with(new),
-        };
+        if let Some(it) = self.any_receiver(port_of(address), &is_same) {
+            it.except.insert(address.ip());
+        }
+        let group = self.group_or_new(address);
         match group.receivers.iter_mut().find(|it| is_same(&it.value)) {
             Some(known) => *known = receiver,
             None => group.receivers.push(receiver),
         }
     }
 
-    /// Removes a receiver, and the group with its last one.
+    /// Removes a receiver, and the group with its last one, unless it is taken from the kernel for those of all groups.
     pub fn remove(&mut self, address: SocketAddr, is_same: impl Fn(&T) -> bool) {
+        if let Some(it) = self.any_receiver(port_of(address), &is_same) {
+            it.except.remove(&address.ip());
+        }
         if let Some(group) = self.group_mut(address) {
             group.receivers.retain(|it| !is_same(&it.value));
-            if group.receivers.is_empty() {
-                match address {
-                    SocketAddr::V4(group) => self.v4.remove(&v4_place(group)),
-                    SocketAddr::V6(_) => self.v6.remove(&v6_place(address)),
-                };
+            self.forget_if_unused(address);
+        }
+    }
+
+    /// Adds one who receives from every group of a port that is taken, of IPv4 or IPv6, but for those in which it has a place of its own
+    /// (`except`). One that is there already is replaced.
+    pub fn add_to_any(
+        &mut self,
+        port: (u16, bool),
+        receiver: Receiver<T>,
+        except: HashSet<IpAddr>,
+        is_same: impl Fn(&T) -> bool,
+    ) {
+        let new = AnyReceiver { receiver, except };
+        if let Some(known) = self.any_receiver(port, &is_same) {
+            *known = new;
+        } else {
+            let here = self.ports.entry(port).or_default();
+            here.receivers.push(new);
+            self.any_count += 1;
+        }
+    }
+
+    /// Removes one who receives from every group of a port.
+    pub fn remove_from_any(&mut self, port: (u16, bool), is_same: impl Fn(&T) -> bool) {
+        let Some(here) = self.ports.get_mut(&port) else {
+            return;
+        };
+        let is_it = |it: &AnyReceiver<T>| is_same(&it.receiver.value);
+        if let Some(place) = here.receivers.iter().position(is_it) {
+            here.receivers.swap_remove(place);
+            self.any_count -= 1;
+        }
+        if !here.receivers.is_empty() {
+            return;
+        }
+        // Nobody may be left in some of them.
+        let here = here.steered.iter();
+        let groups: Vec<_> = here.map(|ip| SocketAddr::new(*ip, port.0)).collect();
+        for address in groups {
+            if self
+                .group(address)
+                .is_some_and(|it| it.receivers.is_empty())
+            {
+                self.set_steered(address, false);
             }
         }
+        self.forget_port_if_unused(port);
     }
 
     /// Who gets a datagram from `source` to a group.
@@ -121,10 +203,26 @@ impl<T: Copy> GroupTable<T> {
     ) -> impl Iterator<Item = T> + '_ {
         let group = self.group(destination);
         let receivers = group.map_or(&[][..], |group| &group.receivers);
+        let of_any = if self.any_count == 0 || group.is_none() {
+            &[][..]
+        } else {
+            self.of_any(destination)
+        };
+        let ip = destination.ip();
+        let of_any = of_any
+            .iter()
+            .filter(move |it| it.except.is_empty() || !it.except.contains(&ip));
         receivers
             .iter()
+            .chain(of_any.map(|it| &it.receiver))
             .filter(move |receiver| receiver.gets_from(source))
             .map(|receiver| receiver.value)
+    }
+
+    #[cold]
+    fn of_any(&self, destination: SocketAddr) -> &[AnyReceiver<T>] {
+        let here = self.ports.get(&port_of(destination));
+        here.map_or(&[], |here| &here.receivers)
     }
 
     /// Whether the group's datagrams are taken from the kernel.
@@ -135,15 +233,85 @@ impl<T: Copy> GroupTable<T> {
 
     /// Whether those of any group are.
     pub fn any_steered(&self) -> bool {
-        let mut v6 = self.v6.values();
-        self.v4.values().any(|group| group.is_steered) || v6.any(|group| group.is_steered)
+        self.ports.values().any(|here| !here.steered.is_empty())
+    }
+
+    /// The groups of a port, of IPv4 or IPv6, that are taken from the kernel.
+    pub fn steered(&self, port: (u16, bool)) -> impl Iterator<Item = IpAddr> + '_ {
+        let here = self.ports.get(&port).into_iter();
+        here.flat_map(|here| &here.steered).copied()
+    }
+
+    /// How many that are.
+    pub fn steered_count(&self, port: (u16, bool)) -> usize {
+        self.ports.get(&port).map_or(0, |here| here.steered.len())
+    }
+
+    /// Whether somebody but this one receives from every group of a port.
+    pub fn any_has_others(&self, port: (u16, bool), is_same: impl Fn(&T) -> bool) -> bool {
+        let here = self.ports.get(&port).into_iter();
+        let mut receivers = here.flat_map(|here| &here.receivers);
+        receivers.any(|it| !is_same(&it.receiver.value))
     }
 
     /// Says whether they are. Nothing to say of a group without receivers.
     pub fn set_steered(&mut self, address: SocketAddr, is_steered: bool) {
-        if let Some(group) = self.group_mut(address) {
-            group.is_steered = is_steered;
+        let port = port_of(address);
+        let here = self.ports.get(&port);
+        let has_any = here.is_some_and(|here| !here.receivers.is_empty());
+        if is_steered && !has_any && self.group(address).is_none() {
+            return;
         }
+        let ip = address.ip();
+        if is_steered {
+            self.group_or_new(address).is_steered = true;
+            self.ports.entry(port).or_default().steered.insert(ip);
+            return;
+        }
+        if let Some(group) = self.group_mut(address) {
+            group.is_steered = false;
+        }
+        self.forget_if_unused(address);
+    }
+
+    /// A group that nobody receives from, or only those of all groups while it is the kernel's, needs no place.
+    fn forget_if_unused(&mut self, address: SocketAddr) {
+        let port = port_of(address);
+        let here = self.ports.get(&port);
+        let has_any = here.is_some_and(|here| !here.receivers.is_empty());
+        let Some(group) = self.group_mut(address) else {
+            return;
+        };
+        let is_steered = group.is_steered;
+        let is_used = !group.receivers.is_empty() || is_steered && has_any;
+        if !is_used {
+            match address {
+                SocketAddr::V4(group) => self.v4.remove(&v4_place(group)),
+                SocketAddr::V6(_) => self.v6.remove(&v6_place(address)),
+            };
+        }
+        if (!is_used || !is_steered)
+            && let Some(here) = self.ports.get_mut(&port)
+        {
+            here.steered.remove(&address.ip());
+            self.forget_port_if_unused(port);
+        }
+    }
+
+    fn forget_port_if_unused(&mut self, port: Port) {
+        let here = self.ports.get(&port);
+        if here.is_some_and(|it| it.receivers.is_empty() && it.steered.is_empty()) {
+            self.ports.remove(&port);
+        }
+    }
+
+    fn any_receiver(
+        &mut self,
+        port: Port,
+        is_same: impl Fn(&T) -> bool,
+    ) -> Option<&mut AnyReceiver<T>> {
+        let mut here = self.ports.get_mut(&port)?.receivers.iter_mut();
+        here.find(|it| is_same(&it.receiver.value))
     }
 
     #[inline]
@@ -160,6 +328,17 @@ impl<T: Copy> GroupTable<T> {
             SocketAddr::V6(_) => self.v6.get_mut(&v6_place(address)),
         }
     }
+
+    fn group_or_new(&mut self, address: SocketAddr) -> &mut Group<T> {
+        match address {
+            SocketAddr::V4(group) => self.v4.entry(v4_place(group)).or_default(),
+            SocketAddr::V6(_) => self.v6.entry(v6_place(address)).or_default(),
+        }
+    }
+}
+
+fn port_of(address: SocketAddr) -> Port {
+    (address.port(), address.is_ipv6())
 }
 
 #[inline]
@@ -286,5 +465,49 @@ mod tests {
         table.remove(group, |it| *it == 2);
         add(&mut table, "239.1.1.1:5", 2, None);
         assert!(!table.is_steered(group) && !table.any_steered());
+    }
+
+    #[test]
+    fn one_may_receive_from_every_group_of_a_port() {
+        let mut table = GroupTable::default();
+        let any = |value| Receiver {
+            value,
+            peer: None,
+            sources: SourceFilter::none(),
+        };
+        let get = |table: &GroupTable<u32>, source, group| {
+            let receivers = table.receivers(address(source), address(group));
+            receivers.collect::<Vec<_>>()
+        };
+        let (one, two) = (address("239.1.1.1:5"), address("239.1.1.2:5"));
+        let only = SourceFilter::Include(Box::new(["10.0.0.1".parse().unwrap()]));
+        add_filtered(&mut table, "239.1.1.1:5", 1, None, only.clone());
+        let except = HashSet::from([one.ip()]);
+        table.add_to_any((5, false), any(1), except, |it| *it == 1);
+        table.add_to_any((5, false), any(2), HashSet::new(), |it| *it == 2);
+        // A group that is not taken is nobody's who has no place of its own there.
+        assert_eq!(get(&table, "10.0.0.1:9", "239.1.1.2:5"), [0; 0]);
+        table.set_steered(one, true);
+        table.set_steered(two, true);
+        assert_eq!(get(&table, "10.0.0.1:9", "239.1.1.1:5"), [1, 2]);
+        assert_eq!(get(&table, "10.0.0.2:9", "239.1.1.1:5"), [2]);
+        assert_eq!(get(&table, "10.0.0.2:9", "239.1.1.2:5"), [1, 2]);
+        for other in ["239.1.1.2:6", "[ff05::1]:5"] {
+            assert_eq!(get(&table, "10.0.0.2:9", other), [0; 0]);
+        }
+        assert_eq!(table.steered_count((5, false)), 2);
+        // Its own place comes and goes.
+        add_filtered(&mut table, "239.1.1.2:5", 2, None, only);
+        assert_eq!(get(&table, "10.0.0.2:9", "239.1.1.2:5"), [1]);
+        table.remove(two, |it| *it == 2);
+        assert_eq!(get(&table, "10.0.0.2:9", "239.1.1.2:5"), [1, 2]);
+        assert!(table.is_steered(two));
+        table.remove_from_any((5, false), |it| *it == 1);
+        table.remove_from_any((5, false), |it| *it == 2);
+        // Nobody is left in the second.
+        assert!(table.is_steered(one) && !table.is_steered(two));
+        assert_eq!(table.steered((5, false)).collect::<Vec<_>>(), [one.ip()]);
+        table.remove(one, |it| *it == 1);
+        assert!(!table.any_steered() && table.ports.is_empty() && table.any_count == 0);
     }
 }

@@ -1,7 +1,7 @@
 /* What many sockets cost: `many COUNT KIND`. Says microseconds of CPU time to open them, per second while nothing happens, and to close
  * them. Kinds: `plain` on ports of their own, `reuse` the same with SO_REUSEADDR; `groups`: so many multicast groups at one port, 20 on a
- * socket, `feeds`: one on each; `brief`: bound to any address and port, one datagram sent, and closed, one after the other;
- * `listeners`: listening at any address and port, and closed, one after the other. */
+ * socket, `feeds`: one on each, `all`: the same, and each gets what is for any of them (IP_MULTICAST_ALL); `brief`: bound to any address and
+ * port, one datagram sent, and closed, one after the other; `listeners`: listening at any address and port, and closed, one after the other. */
 #include "case.h"
 
 #define GROUPS_OF_ONE 20
@@ -22,10 +22,10 @@ static void bind_to(int fd, const char *host, int port, int reuse)
     MUST(bind(fd, generic(&self), sizeof self));
 }
 
-static int feed(void)
+static int feed(int all)
 {
-    int fd = udp(), off = 0;
-    MUST(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof off));
+    int fd = udp();
+    MUST(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &all, sizeof all));
     bind_to(fd, "0.0.0.0", GROUP_PORT, 1);
     return fd;
 }
@@ -66,9 +66,9 @@ int main(int argc, char **argv)
     sleep_msec(500);
     double begun = cpu_usec();
     for (int i = 0; i < count; i++) {
-        if (strcmp(kind, "groups") == 0 || strcmp(kind, "feeds") == 0) {
-            if (kind[0] == 'f' || i % GROUPS_OF_ONE == 0)
-                fds[sockets++] = feed();
+        if (strcmp(kind, "groups") == 0 || strcmp(kind, "feeds") == 0 || strcmp(kind, "all") == 0) {
+            if (kind[0] != 'g' || i % GROUPS_OF_ONE == 0)
+                fds[sockets++] = feed(kind[0] == 'a');
             join(fds[sockets - 1], i);
         } else if (strcmp(kind, "brief") == 0) {
             close(brief());

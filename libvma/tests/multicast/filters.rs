@@ -5,12 +5,12 @@ use testkit::{Namespaces, Pair, or_skip};
 use crate::script::Step::{Do, Send, SendFrom};
 use crate::script::{after_each, compare};
 
-const ONE: &str = "10.77.0.1";
-const NINE: &str = "10.77.0.9";
+pub(crate) const ONE: &str = "10.77.0.1";
+pub(crate) const NINE: &str = "10.77.0.9";
 /// What the program has after each statement.
 const SHOW: &str = "take(s); show_filter(s, 23, '239.1.1.1')";
 
-fn pair_with_two_sources() -> Result<Pair, testkit::Skip> {
+pub(crate) fn pair_with_two_sources() -> Result<Pair, testkit::Skip> {
     let pair = Namespaces::pair()?;
     pair.a
         .ip(&["address", "add", "10.77.0.9/24", "dev", "va"])

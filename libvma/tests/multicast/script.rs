@@ -35,6 +35,16 @@ def udp6(address, port, only=0, scope=0, reuse=True):
     s.bind((address, port, 0, scope))
     return s
 
+def member(port, group):
+    s = udp(ANY, port)
+    join(s, group)
+    return s
+
+def member6(port, group):
+    s = udp6('::', port)
+    join6(s, group)
+    return s
+
 # SO_REUSEPORT, too, as GLib does.
 def sharing(address, port):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -9,7 +9,7 @@ use crate::sending::READS_FILES;
 const ONE: &str = "fd77::1";
 const NINE: &str = "fd77::9";
 
-fn pair() -> Result<Pair, Skip> {
+pub(crate) fn pair() -> Result<Pair, Skip> {
     Namespaces::new().ipv6().create()
 }
 

@@ -280,6 +280,8 @@ impl<B: Backend> Engine<B> {
                     let inode = socket.shadow.inode.load(Ordering::Relaxed);
                     let is_shared = self.may_be_shared(socket);
                     let lives_on = is_shared || socket.is_committed();
+                    // Nobody would miss a datagram to a group that others go on receiving.
+                    socket.leave_any(is_shared);
                     socket.drop_flows();
                     if is_shared {
                         socket.give_queue_to_kernel(self);

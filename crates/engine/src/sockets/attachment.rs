@@ -118,14 +118,15 @@ impl<S: Stack> Attachment<S> {
         self.groups = SocketGroups::default();
     }
 
-    /// Shows what the socket's reason is about, and its groups.
-    pub(crate) fn explain(&mut self, counters: &SocketStats, detail: &str) {
+    /// Shows what the socket's reason is about, and its groups. `past_kernel`: those that it has as one who receives from every group.
+    fn explain(&mut self, counters: &SocketStats, detail: &str, past_kernel: &[IpAddr]) {
         if self.detail != detail {
             detail.clone_into(&mut self.detail);
         }
         let mut shown = self.detail.clone();
         let flows = self.groups.flows.groups();
-        let past_kernel: HashSet<_> = flows.map(|address| address.ip()).collect();
+        let mut past_kernel: HashSet<_> = past_kernel.iter().copied().collect();
+        past_kernel.extend(flows.map(|address| address.ip()));
         let through_kernel = self
             .shown_groups
             .iter()
@@ -152,13 +153,8 @@ impl<S: Stack> Attachment<S> {
 const GROUPS_SHOWN: usize = 4;
 
 impl<S: Stack> SocketCore<S> {
-    /// Takes note of what the socket is to a multicast group on the host's interfaces now. Returns whether it is a member of it.
-    pub(crate) fn refresh_membership(
-        &self,
-        segment: &Segment,
-        group: IpAddr,
-        links: &[u32],
-    ) -> bool {
+    /// Takes note of what the socket is to a multicast group on the host's interfaces now.
+    pub(crate) fn refresh_membership(&self, segment: &Segment, group: IpAddr, links: &[u32]) {
         let mut attachment = self.attachment();
         attachment.groups.refresh(self.fd(), group, links);
         let is_member = attachment.groups.is_member(group, links);
@@ -177,7 +173,6 @@ impl<S: Stack> SocketCore<S> {
             }
             _ => {}
         }
-        !attachment.groups.memberships.of(group).is_empty()
     }
 
     /// The same after a change to one of them.
@@ -190,16 +185,42 @@ impl<S: Stack> SocketCore<S> {
 
     /// Shows which of the socket's groups go through the kernel.
     pub(crate) fn explain_groups(&self) {
+        let detail = self.attachment().detail.clone();
+        self.explain(&detail);
+    }
+
+    /// Shows what the socket's reason is about, and its groups.
+    pub(crate) fn explain(&self, detail: &str) {
+        let (any, groups) = {
+            let attachment = self.attachment();
+            let any = attachment.groups.any.clone();
+            let has_any = !any.is_empty();
+            (any, has_any.then(|| attachment.shown_groups.clone()))
+        };
+        let mut past_kernel = groups.unwrap_or_default();
+        past_kernel.retain(|group| {
+            let of_version = any.iter().filter(|it| it.port.1 == group.is_ipv6());
+            let mut addresses = of_version.map(|it| (it, SocketAddr::new(*group, it.port.0)));
+            addresses.any(|(it, address)| it.interface.is_group_steered(address))
+        });
         let mut attachment = self.attachment();
-        let detail = attachment.detail.clone();
-        attachment.explain(self.counters(), &detail);
+        attachment.explain(self.counters(), detail, &past_kernel);
     }
 
     /// Has the kernel serve the socket's groups, and all their receivers.
     pub(crate) fn leave_group_flows(&self) {
+        self.leave_any(true);
         let flows = std::mem::take(&mut self.attachment().groups.flows);
         for (_, address, interface) in flows.into_places() {
             interface.leave_group(address, self);
+        }
+    }
+
+    /// Takes the socket from those who receive from every group. `gets_more`: the kernel would still give it what comes.
+    pub(crate) fn leave_any(&self, gets_more: bool) {
+        let any = std::mem::take(&mut self.attachment().groups.any);
+        for it in any {
+            it.interface.leave_any(it.port, self, gets_more);
         }
     }
 

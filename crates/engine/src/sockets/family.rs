@@ -154,6 +154,19 @@ impl Versions {
         self.v4 && other.v4 || self.v6 && other.v6
     }
 
+    /// Whether one of them is that.
+    pub(crate) const fn has(self, is_v6: bool) -> bool {
+        if is_v6 { self.v6 } else { self.v4 }
+    }
+
+    /// Those of either.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            v4: self.v4 || other.v4,
+            v6: self.v6 || other.v6,
+        }
+    }
+
     /// Whether packets from and to the address are among them.
     pub(crate) const fn carry(self, ip: IpAddr) -> bool {
         match ip {

@@ -38,9 +38,8 @@ impl<S: Stack> Host<S> {
         let links: Vec<_> = links.iter().map(|link| link.spec.index).collect();
         let is_done = {
             let _control = self.control();
-            let is_member = core.refresh_membership(&self.segment, group, &links);
-            let local = core.attachment().groups.local;
-            self.ports.member(socket, local, group, is_member);
+            core.refresh_membership(&self.segment, group, &links);
+            self.ports.member(socket, &core.attachment().groups, group);
             self.groups_joined.store(true, Ordering::Relaxed);
             socket.follow_group(self, group)
         };

@@ -100,24 +100,49 @@ pub(crate) enum Receives {
 
 pub(crate) type GroupFlows<S> = ByLink<SocketAddr, &'static Interface<S>>;
 
-/// The groups that depend on a socket: which of them come past the kernel.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Interest {
-    /// These.
-    Groups(Vec<IpAddr>),
-    /// All that others on its port have joined.
-    All,
+/// Where a socket is among those who receive from every group of a port.
+#[derive(Debug)]
+pub(crate) struct AnyFlow<S: Stack> {
+    /// The port, and whether it is IPv6's.
+    pub(crate) port: (u16, bool),
+    pub(crate) interface: &'static Interface<S>,
+}
+
+impl<S: Stack> Clone for AnyFlow<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Stack> Copy for AnyFlow<S> {}
+
+impl<S: Stack> AnyFlow<S> {
+    pub(crate) fn is_at(&self, link_index: u32, is_v6: bool) -> bool {
+        self.port.1 == is_v6 && self.interface.spec().index == link_index
+    }
+}
+
+/// The groups that depend on a socket: whether they come past the kernel.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// Those that it has to do with itself.
+    pub(crate) groups: Vec<IpAddr>,
+    /// All that others on its port have joined may depend on it, too.
+    pub(crate) all: bool,
 }
 
 impl Interest {
-    pub(crate) fn and(self, other: Self) -> Self {
-        let (Self::Groups(mut groups), Self::Groups(more)) = (self, other) else {
-            return Self::All;
-        };
-        groups.extend(more);
-        groups.sort_unstable();
-        groups.dedup();
-        Self::Groups(groups)
+    /// Only these.
+    pub(crate) fn of(groups: Vec<IpAddr>) -> Self {
+        Self { groups, all: false }
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.groups.extend(other.groups);
+        self.groups.sort_unstable();
+        self.groups.dedup();
+        self.all |= other.all;
+        self
     }
 }
 
@@ -139,6 +164,8 @@ pub(crate) struct SocketGroups<S: Stack> {
     pub(crate) memberships: ByLink<IpAddr, SourceFilter>,
     /// Where it is among the receivers of a group: by interface, which has an index, and address.
     pub(crate) flows: GroupFlows<S>,
+    /// Where it is among those who receive from every group. It has no place of its own in groups of which it gets all then.
+    pub(crate) any: Vec<AnyFlow<S>>,
 }
 
 impl<S: Stack> Default for SocketGroups<S> {
@@ -152,6 +179,7 @@ impl<S: Stack> Default for SocketGroups<S> {
             is_able: false,
             memberships: ByLink::default(),
             flows: ByLink::default(),
+            any: Vec::new(),
         }
     }
 }
@@ -181,23 +209,61 @@ impl<S: Stack> SocketGroups<S> {
         is_committed || self.takes_all.overlap(self.versions)
     }
 
+    /// Whether groups that others have joined are for it, of IPv4 or IPv6, if they come in on an interface.
+    pub(crate) fn takes_any(&self, link_index: u32, is_v6: bool) -> bool {
+        self.takes_any_somewhere(is_v6) && (self.device == 0 || self.device == link_index)
+    }
+
+    pub(crate) fn takes_any_somewhere(&self, is_v6: bool) -> bool {
+        let is_carried = self.versions.has(is_v6) && self.takes_all.has(is_v6);
+        is_carried && self.local.ip().is_unspecified()
+    }
+
+    /// Whether all that it gets of a group it has as one who receives from every group.
+    pub(crate) fn has_as_any(&self, link_index: u32, group: IpAddr) -> bool {
+        self.takes_any(link_index, group.is_ipv6())
+            && self
+                .filter(link_index, group)
+                .is_none_or(SourceFilter::is_none)
+    }
+
+    /// Whether it is among those who receive from every group that comes in on an interface.
+    pub(crate) fn is_in_any(&self, link_index: u32, is_v6: bool) -> bool {
+        let is_it = |it: &AnyFlow<S>| it.is_at(link_index, is_v6);
+        self.any.iter().any(is_it)
+    }
+
+    /// Whether it is among the receivers of a group.
+    pub(crate) fn is_receiver(&self, link_index: u32, address: SocketAddr) -> bool {
+        let ip = address.ip();
+        self.flows.has(link_index, address)
+            || self.is_in_any(link_index, ip.is_ipv6()) && self.has_as_any(link_index, ip)
+    }
+
+    /// As one who receives from every group.
+    pub(crate) fn any_receiver(&self, socket: S) -> Receiver<S> {
+        Receiver {
+            value: socket,
+            peer: self.peer,
+            sources: SourceFilter::none(),
+        }
+    }
+
     /// Which groups have to be looked at when the socket changes.
     pub(crate) fn interest(&self, is_committed: bool) -> Interest {
         let local = self.local.ip();
         if self.local.port() == 0 {
-            return Interest::Groups(Vec::new());
+            return Interest::default();
         }
         if local.is_multicast() {
-            return Interest::Groups(vec![local]);
-        }
-        if local.is_unspecified() && self.is_for_any(is_committed) {
-            return Interest::All;
+            return Interest::of(vec![local]);
         }
         let mut groups: Vec<_> = self.memberships.groups().collect();
         groups.extend(self.flows.groups().map(|address| address.ip()));
         groups.sort_unstable();
         groups.dedup();
-        Interest::Groups(groups)
+        let all = local.is_unspecified() && self.is_for_any(is_committed) || !self.any.is_empty();
+        Interest { groups, all }
     }
 
     /// Whether it depends on the order of its memberships what the kernel gives it.

@@ -175,9 +175,10 @@ impl<S: Stack> Host<S> {
         }
     }
 
-    /// The UDP sockets of other processes with a port, as of a few milliseconds ago. `None`: the kernel does not say.
+    /// The UDP sockets of other processes with a port, as of a few milliseconds ago, or of a few times as long ago as it takes to ask.
+    /// `None`: the kernel does not say.
     pub(crate) fn others_at(&self, port: u16) -> Option<Arc<[PortUser]>> {
-        let is_recent = |known: &KnownUsers| known.tick_nsec == sys::tick_nsec();
+        let is_recent = |known: &KnownUsers| known.is_recent(sys::tick_nsec());
         if !self.known_users().as_ref().is_some_and(is_recent) {
             self.current_port_users()?;
         }
@@ -198,9 +199,10 @@ impl<S: Stack> Host<S> {
 
     /// The same as of now.
     pub(crate) fn current_port_users(&self) -> Option<Arc<PortUsers>> {
-        let tick = sys::tick_nsec();
+        let (tick, begin) = (sys::tick_nsec(), sys::now_nsec());
         let users = Arc::new(PortUsers::new(self.network.port_users(None)?));
-        *self.known_users() = Some(KnownUsers::new(tick, Arc::clone(&users)));
+        let cost = sys::now_nsec().saturating_sub(begin);
+        *self.known_users() = Some(KnownUsers::new(tick, cost, Arc::clone(&users)));
         Some(users)
     }
 

@@ -28,7 +28,9 @@ impl PortUsers {
 #[derive(Clone, Debug)]
 pub(crate) struct KnownUsers {
     /// The tick of the clock at which they were.
-    pub(crate) tick_nsec: u64,
+    tick_nsec: u64,
+    /// What it took to ask.
+    cost_nsec: u64,
     pub(crate) users: Arc<PortUsers>,
     /// By port those that are none of ours, as far as somebody has asked for them.
     others: HashMap<u16, Arc<[PortUser]>>,
@@ -37,13 +39,20 @@ pub(crate) struct KnownUsers {
 }
 
 impl KnownUsers {
-    pub(crate) fn new(tick_nsec: u64, users: Arc<PortUsers>) -> Self {
+    pub(crate) fn new(tick_nsec: u64, cost_nsec: u64, users: Arc<PortUsers>) -> Self {
         Self {
             tick_nsec,
+            cost_nsec,
             users,
             others: HashMap::new(),
             gone: HashSet::new(),
         }
+    }
+
+    /// Whether they need not be asked for anew: they are of the tick of now, or have cost so much that a program which opens thousands of
+    /// sockets would do little else.
+    pub(crate) fn is_recent(&self, tick_nsec: u64) -> bool {
+        tick_nsec.saturating_sub(self.tick_nsec) <= TIME_SHARE * self.cost_nsec
     }
 
     /// Those with a port that are none of ours. `own`: inode numbers of ours there.
@@ -192,7 +201,8 @@ mod tests {
             inode,
         };
         let users = Arc::new(PortUsers::new((1..5).map(user).collect()));
-        let mut known = KnownUsers::new(1, users);
+        let mut known = KnownUsers::new(1, 5, users);
+        assert!(known.is_recent(1) && known.is_recent(21) && !known.is_recent(22));
         let inodes = |others: Arc<[PortUser]>| others.iter().map(|it| it.inode).collect::<Vec<_>>();
         assert_eq!(inodes(known.others(5, || HashSet::from([1, 2]))), [3, 4]);
         known.note_ours(5, 3);
@@ -201,7 +211,7 @@ mod tests {
         assert_eq!(inodes(known.others(5, || unreachable!())), [4]);
         known.note_gone(5, 4);
         assert_eq!(inodes(known.others(5, HashSet::new)), [0; 0]);
-        let mut known = KnownUsers::new(1, known.users);
+        let mut known = KnownUsers::new(1, 0, known.users);
         known.note_gone(5, 4);
         assert_eq!(inodes(known.others(5, HashSet::new)), [1, 2, 3]);
     }

@@ -1,12 +1,17 @@
 //! Which sockets of this process are bound to a port. What comes to one socket or goes from it may concern others there, and a feed handler
 //! has hundreds of sockets elsewhere, or at the same port for other groups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dev_core::SourceFilter;
+
+use crate::sockets::family::Versions;
 use crate::sockets::groups::SocketGroups;
+use crate::sockets::network::PortUser;
+use crate::sockets::socket::commits;
 use crate::sockets::stack::Stack;
 
 /// Those of one port.
@@ -17,7 +22,86 @@ struct AtPort<S> {
     /// Those of any address.
     wildcards: Vec<Wildcard<S>>,
     /// Those of any address, by the groups that they are members of.
-    members: HashMap<IpAddr, Vec<S>>,
+    members: HashMap<IpAddr, Vec<Member<S>>>,
+    /// The groups of which one of these does not get all.
+    filtered: HashSet<IpAddr>,
+    /// Those that any group may be for, and those that the kernel has for good, as of a number of [`commits`]; `None`: to be looked for.
+    of_any_group: Option<(u64, Vec<S>)>,
+    state: Option<PortState>,
+}
+
+#[derive(Debug)]
+struct Member<S> {
+    socket: S,
+    is_filtered: bool,
+}
+
+/// What sockets that may have datagrams to any group were when the port's groups were last brought in line. As long as nothing of it
+/// changes, a socket that comes or goes has to do with its own groups only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortState {
+    pub(crate) links: Vec<LinkState>,
+    /// For which versions one of them is the kernel's for good.
+    pub(crate) committed: Versions,
+    /// Where the rules are that were in force for them.
+    pub(crate) rules: Vec<usize>,
+    /// Sockets of others; `None`: the kernel does not say.
+    pub(crate) others: Option<Arc<[PortUser]>>,
+}
+
+/// The same of the groups of one version that come in on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkState {
+    pub(crate) index: u32,
+    pub(crate) is_v6: bool,
+    /// One of ours is to have what comes to any group.
+    pub(crate) is_used: bool,
+    /// Nothing keeps such groups with the kernel.
+    pub(crate) is_able: bool,
+    /// All such sockets are among the receivers.
+    pub(crate) is_complete: bool,
+    /// How many groups are taken; `None`: the interface is closed.
+    pub(crate) steered: Option<usize>,
+}
+
+impl PortState {
+    /// The groups that have to be looked at because it is this and was `other`; `None`: all. How many are taken does not count if
+    /// `but_steered`.
+    pub(crate) fn groups_between(&self, other: &Self, but_steered: bool) -> Option<Vec<IpAddr>> {
+        let is_like = |(one, other): (&LinkState, &LinkState)| {
+            let is_open = one.steered.is_some() == other.steered.is_some();
+            let steered = if but_steered && is_open {
+                other.steered
+            } else {
+                one.steered
+            };
+            LinkState { steered, ..*one } == *other
+        };
+        let are_like = self.links.len() == other.links.len()
+            && self.links.iter().zip(&other.links).all(is_like)
+            && (self.committed, &self.rules) == (other.committed, &other.rules);
+        match (&self.others, &other.others) {
+            _ if !are_like => None,
+            (None, None) => Some(Vec::new()),
+            (Some(now), Some(before)) => groups_of_others(now, before),
+            _ => None,
+        }
+    }
+}
+
+/// The groups that some of two lists of others are bound to, if they are not the same; `None`: not only these.
+fn groups_of_others(now: &[PortUser], before: &[PortUser]) -> Option<Vec<IpAddr>> {
+    let new = now.iter().filter(|it| !before.contains(it));
+    let gone = before.iter().filter(|it| !now.contains(it));
+    let mut groups = Vec::new();
+    for user in new.chain(gone) {
+        let ip = user.local.ip().to_canonical();
+        if ip.is_unspecified() {
+            return None;
+        }
+        groups.extend(ip.is_multicast().then_some(ip));
+    }
+    Some(groups)
 }
 
 #[derive(Debug)]
@@ -33,6 +117,9 @@ impl<S> Default for AtPort<S> {
             by_address: HashMap::new(),
             wildcards: Vec::new(),
             members: HashMap::new(),
+            filtered: HashSet::new(),
+            of_any_group: None,
+            state: None,
         }
     }
 }
@@ -43,12 +130,16 @@ impl<S: Stack> AtPort<S> {
             self.by_address.entry(ip).or_default().push(socket);
             return;
         }
+        let is_for_any_group = groups.is_for_any(socket.core().is_committed());
+        if is_for_any_group {
+            self.of_any_group = None;
+        }
         self.wildcards.push(Wildcard {
             socket,
             is_for_any_group: groups.is_for_any(false),
         });
         for group in groups.memberships.groups() {
-            self.members.entry(group).or_default().push(socket);
+            self.set_member(socket, groups, group);
         }
     }
 
@@ -59,11 +150,53 @@ impl<S: Stack> AtPort<S> {
         }
         let is_it = |it: &Wildcard<S>| is_same(it.socket, socket);
         if let Some(place) = self.wildcards.iter().position(is_it) {
-            self.wildcards.swap_remove(place);
+            let it = self.wildcards.swap_remove(place);
+            if it.is_for_any_group || socket.core().is_committed() {
+                self.of_any_group = None;
+            }
         }
         for group in groups.memberships.groups() {
-            take_out(&mut self.members, group, socket);
+            self.take_member_out(socket, group);
         }
+    }
+
+    fn set_member(&mut self, socket: S, groups: &SocketGroups<S>, group: IpAddr) {
+        let mut filters = groups.memberships.of(group).iter().map(|it| &it.1);
+        let is_filtered = !filters.all(SourceFilter::is_none);
+        let members = self.members.entry(group).or_default();
+        match members.iter_mut().find(|it| is_same(it.socket, socket)) {
+            Some(known) => known.is_filtered = is_filtered,
+            None => members.push(Member {
+                socket,
+                is_filtered,
+            }),
+        }
+        self.note_filters(group);
+    }
+
+    fn take_member_out(&mut self, socket: S, group: IpAddr) {
+        if let Some(members) = self.members.get_mut(&group) {
+            members.retain(|it| !is_same(it.socket, socket));
+            if members.is_empty() {
+                self.members.remove(&group);
+            }
+            self.note_filters(group);
+        }
+    }
+
+    fn note_filters(&mut self, group: IpAddr) {
+        let mut members = self.members.get(&group).into_iter().flatten();
+        if members.any(|it| it.is_filtered) {
+            self.filtered.insert(group);
+        } else {
+            self.filtered.remove(&group);
+        }
+    }
+
+    /// Groups that sockets are bound to.
+    fn bound(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let addresses = self.by_address.keys();
+        addresses.filter(|ip| ip.is_multicast()).copied()
     }
 
     fn is_empty(&self) -> bool {
@@ -90,12 +223,14 @@ impl<S: Stack> Ports<S> {
     ) {
         let mut ports = self.lock();
         if from == to {
-            let known = ports
-                .get_mut(&to.port())
-                .filter(|_| to.ip().is_unspecified());
-            let mut wildcards = known.into_iter().flat_map(|it| it.wildcards.iter_mut());
-            if let Some(it) = wildcards.find(|it| is_same(it.socket, socket)) {
-                it.is_for_any_group = groups.is_for_any(false);
+            let there = ports.get_mut(&to.port());
+            if let Some(there) = there.filter(|_| to.ip().is_unspecified())
+                && let mut wildcards = there.wildcards.iter_mut()
+                && let Some(it) = wildcards.find(|it| is_same(it.socket, socket))
+                && it.is_for_any_group != groups.is_for_any(false)
+            {
+                it.is_for_any_group = !it.is_for_any_group;
+                there.of_any_group = None;
             }
             return;
         }
@@ -118,59 +253,105 @@ impl<S: Stack> Ports<S> {
         self.change(socket, groups, from, SocketAddr::new(from.ip(), 0));
     }
 
-    /// The socket has become a member of a group, or is none any more.
-    pub(crate) fn member(&self, socket: S, local: SocketAddr, group: IpAddr, is_member: bool) {
+    /// The socket has become a member of a group, is none any more, or gets other sources' datagrams.
+    pub(crate) fn member(&self, socket: S, groups: &SocketGroups<S>, group: IpAddr) {
         let mut ports = self.lock();
+        let local = groups.local;
         let Some(there) = ports
             .get_mut(&local.port())
             .filter(|_| local.ip().is_unspecified())
         else {
             return;
         };
-        if !is_member {
-            return take_out(&mut there.members, group, socket);
-        }
-        let members = there.members.entry(group).or_default();
-        if !members.iter().any(|it| is_same(*it, socket)) {
-            members.push(socket);
+        if groups.memberships.of(group).is_empty() {
+            there.take_member_out(socket, group);
+        } else {
+            there.set_member(socket, groups, group);
         }
     }
 
-    /// The sockets of a port that may have datagrams to a group; `None`: to any. Of those that are for groups which they are members of
-    /// only the members are looked at, and those that the kernel has for good.
-    pub(crate) fn of(&self, port: u16, group: Option<IpAddr>) -> Vec<S> {
+    /// The sockets of a port that may have datagrams to any group, whether they are members of it or not, and those that the kernel has for good.
+    pub(crate) fn of_any_group(&self, port: u16) -> Vec<S> {
+        let mut ports = self.lock();
+        let Some(there) = ports.get_mut(&port) else {
+            return Vec::new();
+        };
+        let as_of = commits();
+        match &there.of_any_group {
+            Some((known, sockets)) if *known == as_of => sockets.clone(),
+            _ => {
+                let is_one =
+                    |it: &&Wildcard<S>| it.is_for_any_group || it.socket.core().is_committed();
+                let wildcards = there.wildcards.iter().filter(is_one);
+                let sockets: Vec<_> = wildcards.map(|it| it.socket).collect();
+                there.of_any_group = Some((as_of, sockets.clone()));
+                sockets
+            }
+        }
+    }
+
+    /// The sockets of a port that are members of a group or bound to it.
+    pub(crate) fn of_group(&self, port: u16, group: IpAddr) -> Vec<S> {
         let ports = self.lock();
         let Some(there) = ports.get(&port) else {
             return Vec::new();
         };
-        let wildcards = there.wildcards.iter();
-        let Some(group) = group else {
-            let by_address = there.by_address.iter();
-            let by_group = by_address.filter(|(ip, _)| ip.is_multicast());
-            let by_group = by_group.flat_map(|(_, sockets)| sockets).copied();
-            return wildcards.map(|it| it.socket).chain(by_group).collect();
-        };
-        let mut sockets = there.members.get(&group).cloned().unwrap_or_default();
-        let members = sockets.len();
-        for it in wildcards.filter(|it| it.is_for_any_group || it.socket.core().is_committed()) {
-            let mut known = sockets.iter().take(members);
-            if !known.any(|member| is_same(*member, it.socket)) {
-                sockets.push(it.socket);
-            }
-        }
-        sockets.extend(there.by_address.get(&group).into_iter().flatten());
-        sockets
+        let members = there.members.get(&group).into_iter().flatten();
+        let bound = there.by_address.get(&group).into_iter().flatten();
+        members.map(|it| it.socket).chain(bound.copied()).collect()
     }
 
-    /// Those for any address of this host, if anybody at the port is for groups, too.
-    pub(crate) fn wildcards_beside_groups(&self, port: u16) -> Vec<S> {
+    /// All sockets of a port that may have datagrams to groups.
+    pub(crate) fn of_groups(&self, port: u16) -> Vec<S> {
         let ports = self.lock();
-        let there = ports.get(&port).filter(|there| {
-            let mut addresses = there.by_address.keys();
-            !there.members.is_empty() || addresses.any(IpAddr::is_multicast)
-        });
+        let there = || ports.get(&port).into_iter();
+        let wildcards = there().flat_map(|it| &it.wildcards).map(|it| it.socket);
+        let by_address = there().flat_map(|it| &it.by_address);
+        let bound = by_address.filter(|(ip, _)| ip.is_multicast());
+        wildcards
+            .chain(bound.flat_map(|it| it.1).copied())
+            .collect()
+    }
+
+    /// Whether a socket for any address is a member of a group.
+    pub(crate) fn has_members(&self, port: u16) -> bool {
+        let ports = self.lock();
+        ports.get(&port).is_some_and(|it| !it.members.is_empty())
+    }
+
+    /// The groups that sockets of a port are members of or bound to.
+    pub(crate) fn groups(&self, port: u16) -> Vec<IpAddr> {
+        let ports = self.lock();
+        let there = || ports.get(&port).into_iter();
+        let members = there().flat_map(|it| it.members.keys().copied());
+        members.chain(there().flat_map(AtPort::bound)).collect()
+    }
+
+    /// Those of them of which, perhaps, nobody gets all: who receives from every group would get what the kernel lets pass for others.
+    pub(crate) fn filtered_groups(&self, port: u16) -> Vec<IpAddr> {
+        let ports = self.lock();
+        let there = || ports.get(&port).into_iter();
+        let filtered = there().flat_map(|it| it.filtered.iter().copied());
+        filtered.chain(there().flat_map(AtPort::bound)).collect()
+    }
+
+    pub(crate) fn state(&self, port: u16) -> Option<PortState> {
+        self.lock().get(&port)?.state.clone()
+    }
+
+    pub(crate) fn set_state(&self, port: u16, state: Option<PortState>) {
+        if let Some(there) = self.lock().get_mut(&port) {
+            there.state = state;
+        }
+    }
+
+    /// Those for any address of this host, if anybody at the port is for groups, too. So many of them at most.
+    pub(crate) fn wildcards_beside_groups(&self, port: u16, most: usize) -> Vec<S> {
+        let ports = self.lock();
+        let is_for_groups = |it: &&AtPort<S>| !it.members.is_empty() || it.bound().next().is_some();
+        let there = ports.get(&port).filter(is_for_groups);
         let wildcards = there.into_iter().flat_map(|it| &it.wildcards);
-        wildcards.map(|it| it.socket).collect()
+        wildcards.take(most).map(|it| it.socket).collect()
     }
 
     /// All sockets of a port.

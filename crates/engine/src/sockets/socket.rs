@@ -35,6 +35,14 @@ pub fn silence_changes() -> u32 {
     SILENCE_CHANGES.load(Ordering::Acquire)
 }
 
+/// How often a socket of the process has come to be the kernel's for good.
+static COMMITS: AtomicU64 = AtomicU64::new(0);
+
+/// That number: as long as it stays the same, no other one is.
+pub(crate) fn commits() -> u64 {
+    COMMITS.load(Ordering::Acquire)
+}
+
 /// What the kernel's socket says about a descriptor that the engine needs for every call.
 #[derive(Debug, Default)]
 pub(crate) struct Shadow {
@@ -379,7 +387,13 @@ impl<S: Stack> SocketCore<S> {
     #[cold]
     fn commit_to_kernel(&self) -> bool {
         self.recall_from_descendants();
-        self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded()
+        let was_committed = self.is_committed();
+        let is_committed =
+            self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded();
+        if is_committed && !was_committed {
+            COMMITS.fetch_add(1, Ordering::Release);
+        }
+        is_committed
     }
 
     /// Whether the socket is the kernel's for the rest of its life.
@@ -389,7 +403,11 @@ impl<S: Stack> SocketCore<S> {
 
     /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
     pub(crate) fn commit(&self) -> bool {
-        self.state.commit()
+        let is_new = self.state.commit();
+        if is_new {
+            COMMITS.fetch_add(1, Ordering::Release);
+        }
+        is_new
     }
 
     /// Whether datagrams may be sent past the kernel.
@@ -413,8 +431,8 @@ impl<S: Stack> SocketCore<S> {
         if !self.state.set(reason) {
             return false;
         }
+        self.explain(detail);
         let counters = self.counters();
-        self.attachment().explain(counters, detail);
         match reason {
             Reason::Offloaded => counters.set_offloaded(),
             _ => counters.set_not_offloaded(reason as u32, rule.map_or(0, |rule| rule.number)),

@@ -10,7 +10,7 @@ use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::family::{Addresses, scope_of};
-use crate::sockets::groups::{GroupFlows, Interest};
+use crate::sockets::groups::{AnyFlow, GroupFlows, Interest};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
@@ -19,7 +19,7 @@ use crate::sockets::offload::{self, PortSharing, SocketFacts};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::sys;
-use crate::udp::groups;
+use crate::udp::groups::{self, Wanted};
 use crate::udp::port_sharing::port_sharing;
 use crate::udp::{UdpSocket, UdpStack};
 
@@ -148,8 +148,8 @@ impl<S: UdpStack> UdpSocket<S> {
         if may_open == MayOpen::Yes {
             let closed = match &plan {
                 Ok(flows) if !only_sends => {
-                    let of_groups = groups.iter().map(|it| it.0);
-                    let mut links: Vec<_> = flows.iter().map(|it| it.0).chain(of_groups).collect();
+                    let of_flows = flows.iter().map(|it| it.0);
+                    let mut links: Vec<_> = of_flows.chain(groups.links()).collect();
                     links.sort_unstable();
                     links.dedup();
                     closed_among(host, links)
@@ -172,7 +172,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.drop_flows();
                 Reason::Forked.into()
             }
-            Ok(flows) => self.change_flows(host, &flows, &groups).into(),
+            Ok(flows) => self.change_flows(host, &flows, groups).into(),
             Err(refusal) => {
                 self.drop_flows();
                 refusal
@@ -245,7 +245,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &'static self,
         host: &Host<S>,
         wanted: &[(u32, Flow)],
-        groups: &[(u32, SocketAddr)],
+        groups: Wanted,
     ) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
         let has = |index: u32, flow: &Flow| {
@@ -298,26 +298,31 @@ impl<S: UdpStack> UdpSocket<S> {
                 .for_each(|(interface, flow)| interface.leave_flow(&flow, self));
         }
         let groups = if reason == Reason::PortShared {
-            &[]
+            Wanted::default()
         } else {
             groups
         };
-        let groups = self.change_groups(host, groups, &mut reason);
+        self.change_any(host, &groups.any, &mut reason);
+        let group_flows = self.change_groups(host, &groups.places, &mut reason);
         let rings = self.end_receiving();
         for (interface, flow) in &flows {
             self.begin_receiving(interface, flow.local.ip());
         }
-        for address in groups.groups() {
-            for (_, interface) in groups.of(address) {
+        for address in group_flows.groups() {
+            for (_, interface) in group_flows.of(address) {
                 self.begin_receiving(interface, address.ip());
             }
         }
+        let any = self.attachment().groups.any.clone();
+        for it in &any {
+            self.begin_receiving(it.interface, groups::any_address(it.port.1));
+        }
         drop(rings);
         self.follow_wish_for_stamps();
-        let offloaded = !flows.is_empty() || !groups.is_empty();
+        let offloaded = !flows.is_empty() || !group_flows.is_empty() || !any.is_empty();
         let mut attachment = self.attachment();
         attachment.flows = flows;
-        attachment.groups.flows = groups;
+        attachment.groups.flows = group_flows;
         drop(attachment);
         self.bring_flows();
         if host.has_groups() {
@@ -364,6 +369,33 @@ impl<S: UdpStack> UdpSocket<S> {
                 hand_over::leave(host, other, Reason::PortShared, option);
             }
         }
+    }
+
+    /// The same for what it is to have of every group. New ones come first: it has places in groups of its own still, which say what
+    /// it does not have so.
+    fn change_any(&'static self, host: &Host<S>, wanted: &[(u32, bool)], reason: &mut Reason) {
+        let mut any = Vec::new();
+        for (index, is_v6) in wanted {
+            match host.links.get_for_flows(*index) {
+                Ok(interface) => any.push(self.begin_any(interface, *is_v6)),
+                Err(absent) => *reason = self.reason_of_absence(host, *index, absent),
+            }
+        }
+        let is_kept = |it: &AnyFlow<S>| {
+            let is_same =
+                |new: &AnyFlow<S>| new.port == it.port && std::ptr::eq(new.interface, it.interface);
+            any.iter().any(is_same)
+        };
+        let had = std::mem::take(&mut self.attachment().groups.any);
+        for it in had.into_iter().filter(|it| !is_kept(it)) {
+            let gets_more = {
+                let groups = &self.attachment().groups;
+                let is_here = groups.local.port() == it.port.0;
+                is_here && groups.takes_any(it.interface.spec().index, it.port.1)
+            };
+            it.interface.leave_any(it.port, self, gets_more);
+        }
+        self.attachment().groups.any = any;
     }
 
     /// The same for groups, of which it only becomes a receiver: their packets are taken when all receivers are there.

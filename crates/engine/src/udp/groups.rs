@@ -5,6 +5,7 @@
 //! Every function here runs under the engine's control lock.
 
 mod port;
+mod receiver;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -16,36 +17,44 @@ use crate::sockets::groups::{Interest, Receives};
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::port_users::PortUsers;
+use crate::sockets::ports::PortState;
 use crate::sockets::stack::Stack;
 use crate::sys;
 use crate::udp::{UdpSocket, UdpStack};
 
-use port::{Port, may_have};
+use port::{Group, Port, may_have};
+pub(super) use receiver::any_address;
 
-impl<S: UdpStack> Port<S> {
-    /// Takes a group from the kernel, if that is right.
-    fn take(&self, host: &Host<S>, link_index: u32, group: IpAddr) {
+impl<S: UdpStack> Group<'_, S> {
+    /// Takes the group from the kernel, if that is right.
+    fn take(&self, host: &Host<S>, link_index: u32) {
         if let Ok(interface) = host.links.get_for_flows(link_index)
-            && self.is_ours(link_index, group)
-            && self.is_complete(link_index, group)
-            && interface.take_group(self.address(group))
+            && !interface.is_group_steered(self.address)
+            && self.is_ours(link_index)
+            && self.is_complete(link_index)
+            && interface.take_group(self.address)
         {
-            self.own.iter().for_each(|socket| read_first(socket));
+            self.sockets.iter().for_each(|socket| read_first(socket));
+            // Of thousands each is not asked: the next call that receives does that.
+            for socket in self.others_of_any() {
+                socket.shadow.readable_hint.store(true, Ordering::Relaxed);
+            }
         }
     }
 
-    /// Leaves a group to the kernel, which serves all receivers before the first of them goes, unless it is right past it.
-    fn leave_unless_right(&self, link_index: u32, group: IpAddr, is_joined: bool) {
-        if is_joined && self.is_ours(link_index, group) && self.is_complete(link_index, group) {
+    /// Leaves the group to the kernel, which serves all receivers before the first of them goes, unless it is right past it.
+    fn leave_unless_right(&self, host: &Host<S>, link_index: u32, is_joined: bool) {
+        if is_joined && self.is_ours(link_index) && self.is_complete(link_index) {
             return;
         }
-        let address = self.address(group);
         let interface = |socket: &UdpSocket<S>| {
             let groups = &socket.attachment().groups;
-            groups.flows.get(link_index, address).copied()
+            groups.flows.get(link_index, self.address).copied()
         };
-        if let Some(interface) = self.own.iter().find_map(|socket| interface(socket)) {
-            interface.leave_group_to_kernel(address);
+        let known = host.links.get_for_flows(link_index).ok();
+        let known = known.or_else(|| self.sockets.iter().find_map(|socket| interface(socket)));
+        if let Some(interface) = known {
+            interface.leave_group_to_kernel(self.address);
         }
     }
 }
@@ -53,48 +62,73 @@ impl<S: UdpStack> Port<S> {
 fn is_eligible(interfaces: &[InterfaceFacts], link_index: u32) -> bool {
     let is_it = |it: &&InterfaceFacts| it.spec.index == link_index;
     let link = interfaces.iter().find(is_it);
-    link.is_some_and(|link| link.is_eligible() && !link.loopback)
+    link.is_some_and(port::is_eligible)
 }
 
-/// The groups, by interface, whose datagrams a socket is to have past the kernel.
+/// What a socket is to have past the kernel of groups.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    /// The groups, by interface, in which it has a place of its own.
+    pub(super) places: Vec<(u32, SocketAddr)>,
+    /// The interfaces and versions of which it is to have every group.
+    pub(super) any: Vec<(u32, bool)>,
+}
+
+impl Wanted {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty() && self.any.is_empty()
+    }
+
+    /// The interfaces by which it comes.
+    pub(super) fn links(&self) -> impl Iterator<Item = u32> + '_ {
+        let places = self.places.iter().map(|it| it.0);
+        places.chain(self.any.iter().map(|it| it.0))
+    }
+}
+
+/// What of groups a socket is to have past the kernel.
 pub(super) fn wanted<S: UdpStack>(
     host: &Host<S>,
     socket: &'static UdpSocket<S>,
     interfaces: &[InterfaceFacts],
-) -> Vec<(u32, SocketAddr)> {
+) -> Wanted {
+    let mut wanted = Wanted::default();
     let (is_able, local) = {
         let groups = &socket.attachment().groups;
         (groups.is_able, groups.local)
     };
     if !is_able || !host.has_groups() {
-        return Vec::new();
+        return wanted;
     }
-    let is_wanted = |port: &Port<S>, link_index: u32, group: IpAddr| {
-        let receives = socket.attachment().groups.receives(link_index, group);
-        receives != Receives::No
-            && is_eligible(interfaces, link_index)
-            && port.is_ours(link_index, group)
+    let Some(port) = Port::look(host, local.port(), Some(socket)) else {
+        return wanted;
     };
-    let groups = match socket.interest().1 {
-        Interest::Groups(groups) => groups,
-        Interest::All => {
-            let port = Port::look(host, local.port(), None, None);
-            let Some(port) = port else {
-                return Vec::new();
+    let own = socket.interest().1.groups;
+    for ip in &own {
+        let group = port.group(host, *ip);
+        let is_wanted = |link_index: &u32| {
+            let (receives, has_as_any) = {
+                let groups = &socket.attachment().groups;
+                (
+                    groups.receives(*link_index, *ip),
+                    groups.has_as_any(*link_index, *ip),
+                )
             };
-            let joined = port.joined().into_iter();
-            return joined
-                .filter(|(link_index, group)| is_wanted(&port, *link_index, *group))
-                .map(|(link_index, group)| (link_index, port.address(group)))
-                .collect();
-        }
-    };
-    let mut wanted = Vec::new();
-    for group in groups {
-        if let Some(port) = Port::look(host, local.port(), Some(group), None) {
-            let mut joined = port.joined_at(group);
-            joined.retain(|link_index| is_wanted(&port, *link_index, group));
-            wanted.extend(joined.into_iter().map(|it| (it, port.address(group))));
+            receives != Receives::No
+                && !has_as_any
+                && is_eligible(interfaces, *link_index)
+                && group.is_ours(*link_index)
+        };
+        let joined = group.joined().into_iter().filter(is_wanted);
+        wanted.places.extend(joined.map(|it| (it, group.address)));
+    }
+    for link in interfaces.iter().filter(|it| port::is_eligible(it)) {
+        for is_v6 in [false, true] {
+            let place = (link.spec.index, is_v6);
+            let is_for_it = socket.attachment().groups.takes_any(place.0, is_v6);
+            if is_for_it && port.has_ours(host, place, &own) {
+                wanted.any.push(place);
+            }
         }
     }
     wanted
@@ -110,12 +144,19 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
     if peer.is_some() || !local.ip().is_unspecified() || !host.has_groups() {
         return false;
     }
-    let here = host.ports.wildcards_beside_groups(local.port()).into_iter();
-    here.filter_map(UdpStack::as_udp).any(|other| {
+    let is_twin = |other: &'static UdpSocket<S>| {
         let groups = &other.attachment().groups;
         !ptr::eq(other, socket) && groups.peer.is_none() && groups.versions.overlap(versions)
-    })
+    };
+    let has_twin = |most| {
+        let here = host.ports.wildcards_beside_groups(local.port(), most);
+        here.into_iter().filter_map(UdpStack::as_udp).any(is_twin)
+    };
+    // Of thousands one of the first is one, mostly.
+    has_twin(TWINS_FIRST) || has_twin(usize::MAX)
 }
+
+const TWINS_FIRST: usize = 8;
 
 /// Something has changed at an address that decides who receives from groups: brings the other sockets on its port in line, and then
 /// takes the groups of interest from the kernel, or leaves them to it. `changed` is in line already.
@@ -132,31 +173,68 @@ pub(crate) fn follow_port<S: UdpStack>(
     if local.ip().is_unspecified() {
         follow_twins(host, number, changed);
     }
-    let groups = match interest {
-        Interest::Groups(groups) => groups,
-        Interest::All => {
-            let Some(port) = Port::look(host, number, None, changed) else {
-                return;
-            };
-            let joined: HashSet<_> = port.joined().into_iter().collect();
-            let places: Vec<_> = port.taken().union(&joined).copied().collect();
-            return follow_places(host, &port, &places, &joined, changed);
+    let mut groups = interest.groups;
+    if interest.all {
+        groups.extend(host.ports.filtered_groups(number));
+    }
+    let interfaces = host.links.facts();
+    let mut is_sweep = false;
+    for _ in 0..SWEEPS_MAX {
+        let Some(port) = Port::look(host, number, changed) else {
+            return host.ports.set_state(number, None);
+        };
+        let before = port.state(host, &interfaces);
+        match between(before.as_ref(), host.ports.state(number).as_ref(), false) {
+            Some(more) => groups.extend(more),
+            None => is_sweep = true,
         }
-    };
-    for group in groups {
-        if let Some(port) = Port::look(host, number, Some(group), changed) {
-            let of_group = |link_index| (link_index, group);
-            let joined: HashSet<_> = port.joined_at(group).into_iter().map(of_group).collect();
-            let taken: HashSet<_> = port.taken_at(group).into_iter().map(of_group).collect();
-            let places: Vec<_> = taken.union(&joined).copied().collect();
-            follow_places(host, &port, &places, &joined, changed);
+        if is_sweep {
+            groups.extend(port.groups(host, &interfaces));
         }
+        groups.sort_unstable();
+        groups.dedup();
+        if groups.is_empty() && before.is_none() {
+            return;
+        }
+        follow_groups(host, &port, &groups, &interfaces, is_sweep);
+        if before.is_none() && !is_sweep {
+            return;
+        }
+        let now = Port::look(host, number, changed);
+        let now = now.and_then(|port| {
+            leave_idle(host, &port, &interfaces);
+            port.state(host, &interfaces)
+        });
+        let is_like = between(now.as_ref(), before.as_ref(), true).is_some();
+        host.ports.set_state(number, now);
+        if is_like {
+            return;
+        }
+        // What was right for each group may not be any more.
+        is_sweep = true;
+    }
+    host.ports.set_state(number, None);
+}
+
+/// The groups that have to be looked at because a port is in one state, and was in another; `None`: all.
+fn between(
+    now: Option<&PortState>,
+    before: Option<&PortState>,
+    but_steered: bool,
+) -> Option<Vec<IpAddr>> {
+    match (now, before) {
+        (Some(now), Some(before)) => now.groups_between(before, but_steered),
+        (None, None) => Some(Vec::new()),
+        _ => None,
     }
 }
 
+/// Sockets that come to be accelerated, or are not any more, because of a change can change what is right for other groups once.
+const SWEEPS_MAX: usize = 3;
+
 /// What is for one socket only is the kernel's while there are two for all addresses: the third changes nothing.
 fn follow_twins<S: UdpStack>(host: &Host<S>, number: u16, changed: Option<&'static UdpSocket<S>>) {
-    let twins = host.ports.wildcards_beside_groups(number);
+    let twins = host.ports.wildcards_beside_groups(number, 3);
     if twins.len() > 2 {
         return;
     }
@@ -167,140 +245,102 @@ fn follow_twins<S: UdpStack>(host: &Host<S>, number: u16, changed: Option<&'stat
     }
 }
 
-/// `places`: those of interest, `joined` those of them that one of ours is a member of.
-fn follow_places<S: UdpStack>(
+/// Brings some groups of a port in line, and the sockets that have to do with them. `is_sweep`: all of them.
+fn follow_groups<S: UdpStack>(
     host: &Host<S>,
     port: &Port<S>,
-    places: &[(u32, IpAddr)],
-    joined: &HashSet<(u32, IpAddr)>,
-    changed: Option<&'static UdpSocket<S>>,
+    groups: &[IpAddr],
+    interfaces: &[InterfaceFacts],
+    is_sweep: bool,
 ) {
-    for (link_index, group) in places {
-        let is_joined = joined.contains(&(*link_index, *group));
-        port.leave_unless_right(*link_index, *group, is_joined);
+    let is_changed = |socket: &UdpSocket<S>| port.changed.is_some_and(|it| ptr::eq(it, socket));
+    let mut unsettled: Vec<&'static UdpSocket<S>> = Vec::new();
+    // Where every group that comes in is to be had past the kernel.
+    let mut places_of_any = HashSet::new();
+    for ip in groups {
+        let group = port.group(host, *ip);
+        let joined = group.joined();
+        for link_index in group.taken(host, interfaces).union(&joined).copied() {
+            let is_joined = joined.contains(&link_index);
+            group.leave_unless_right(host, link_index, is_joined);
+            let place = (link_index, ip.is_ipv6());
+            if is_joined
+                && !places_of_any.contains(&place)
+                && !port.has_all_inside(place.0, place.1)
+                && is_eligible(interfaces, link_index)
+                && group.is_ours(link_index)
+            {
+                places_of_any.insert(place);
+            }
+        }
+        let others = group.sockets.iter().filter(|it| !it.is_settled());
+        unsettled.extend(others);
     }
-    let is_changed =
-        |socket: &UdpSocket<S>| changed.is_some_and(|changed| ptr::eq(changed, socket));
-    for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
-        if !socket.is_settled() {
+    if is_sweep || !places_of_any.is_empty() {
+        unsettled.extend(port.of_any.iter().filter(|it| !it.is_settled()));
+    }
+    let is_followed = !unsettled.is_empty() || !places_of_any.is_empty();
+    let mut seen = HashSet::new();
+    for socket in unsettled {
+        if !is_changed(socket) && seen.insert(socket.number()) {
             // Interfaces that are closed wait for a call that may open them.
             socket.follow_alone(host, MayOpen::No);
         }
     }
-    let interfaces = host.links.facts();
-    for (link_index, group) in places.iter().copied() {
-        let is_right = joined.contains(&(link_index, group))
-            && is_eligible(&interfaces, link_index)
-            && port.is_ours(link_index, group);
-        let place = (link_index, port.address(group));
-        for socket in port.own.iter().filter(|socket| !is_changed(socket)) {
-            let has = socket.attachment().groups.flows.has(link_index, place.1);
-            if !socket.is_settled() || has == is_right {
-                continue;
+    for place in places_of_any {
+        let settled = port.of_any.iter().filter(|it| it.is_settled());
+        settled.for_each(|socket| socket.join_any(host, place));
+    }
+    let now = if is_followed {
+        Port::look(host, port.number, port.changed)
+    } else {
+        None
+    };
+    let port = now.as_ref().unwrap_or(port);
+    for ip in groups {
+        let group = port.group(host, *ip);
+        let joined = group.joined();
+        for link_index in group.taken(host, interfaces).union(&joined).copied() {
+            let is_right = joined.contains(&link_index)
+                && is_eligible(interfaces, link_index)
+                && group.is_ours(link_index);
+            let place = (link_index, group.address);
+            for socket in group.sockets.iter().filter(|it| !is_changed(it)) {
+                if !socket.is_settled() || !socket.differs(place, is_right) {
+                    continue;
+                }
+                if is_right || socket.has_more_than(place) {
+                    socket.follow_place(host, place, is_right);
+                } else {
+                    socket.follow_alone(host, MayOpen::No);
+                }
             }
-            if is_right || socket.has_more_than(place) {
-                socket.follow_place(host, place, is_right);
-            } else {
-                socket.follow_alone(host, MayOpen::No);
+            if is_right {
+                group.take(host, link_index);
             }
-        }
-        if is_right {
-            port.take(host, link_index, group);
+            for socket in &group.sockets {
+                socket.explain_group_change(is_right);
+            }
         }
     }
 }
 
-impl<S: UdpStack> UdpSocket<S> {
-    /// The socket has become a member of a group, is one no longer, or gets what others send: brings that group in line. `false`:
-    /// more may have changed than that; then nothing was done.
-    pub(crate) fn follow_group(&'static self, host: &Host<S>, group: IpAddr) -> bool {
-        let (is_bound_for, local) = {
-            let groups = &self.attachment().groups;
-            (groups.is_bound_for(group), groups.local)
-        };
-        if !is_bound_for {
-            // It is a member for others.
-            self.explain_groups();
-            return self.is_settled();
-        }
-        let Some(port) = Port::look(host, local.port(), Some(group), Some(self)) else {
-            return false;
-        };
-        let joined = port.joined_at(group);
-        let places: Vec<_> = port.taken_at(group).union(&joined).copied().collect();
-        let interfaces = host.links.facts();
-        // With its first group other datagrams may be the kernel's, with its last it may not be accelerated any more.
-        let has_others = |socket: &Self| {
-            let groups = &socket.attachment().groups;
-            groups.flows.groups().any(|address| address.ip() != group)
-        };
-        let is_open = |link_index: u32| {
-            !is_eligible(&interfaces, link_index) || host.links.get_for_flows(link_index).is_ok()
-        };
-        if !port.own.iter().all(|it| it.is_settled() && has_others(it))
-            || !places.iter().all(|link_index| is_open(*link_index))
-        {
-            return false;
-        }
-        let mut is_past_kernel = true;
-        for link_index in places {
-            let is_joined = joined.contains(&link_index);
-            port.leave_unless_right(link_index, group, is_joined);
-            let is_right = is_joined
-                && is_eligible(&interfaces, link_index)
-                && port.is_ours(link_index, group);
-            for socket in &port.own {
-                socket.follow_place(host, (link_index, port.address(group)), is_right);
+/// Where no group comes past the kernel any more, nobody receives from every one.
+fn leave_idle<S: UdpStack>(host: &Host<S>, port: &Port<S>, interfaces: &[InterfaceFacts]) {
+    for link in interfaces {
+        for is_v6 in [false, true] {
+            let index = link.spec.index;
+            if port.inside_count(index, is_v6) == 0 {
+                continue;
             }
-            port.take(host, link_index, group);
-            is_past_kernel &= is_right || !is_joined;
-        }
-        self.explain_group_change(is_past_kernel);
-        true
-    }
-
-    /// Whether it receives more past the kernel than a group's datagrams.
-    fn has_more_than(&self, place: (u32, SocketAddr)) -> bool {
-        let attachment = self.attachment();
-        let mut groups = attachment.groups.flows.places();
-        !attachment.flows.is_empty() || groups.any(|other| other != place)
-    }
-
-    /// Whether it is accelerated, and nothing but its groups may change that.
-    fn is_settled(&self) -> bool {
-        self.is_offloaded() && !self.is_committed() && self.attachment().groups.is_able
-    }
-
-    /// Becomes one of a group's receivers, or leaves them.
-    fn follow_place(&'static self, host: &Host<S>, place: (u32, SocketAddr), is_right: bool) {
-        let (link_index, address) = place;
-        let (receives, receiver, had) = {
-            let groups = &self.attachment().groups;
-            (
-                groups.receives(link_index, address.ip()),
-                groups.receiver(self.into(), link_index, address.ip()),
-                groups.flows.get(link_index, address).copied(),
-            )
-        };
-        if is_right && receives != Receives::No {
-            if let Ok(interface) = host.links.get_for_flows(link_index) {
-                interface.join_group(address, receiver);
-                let mut attachment = self.attachment();
-                attachment
-                    .groups
-                    .flows
-                    .insert(link_index, address, interface);
-                drop(attachment);
-                if had.is_none() && !self.interfaces.iter().any(|it| ptr::eq(it, interface)) {
-                    self.begin_receiving(interface, address.ip());
-                    self.follow_wish_for_stamps();
-                    self.interfaces_changed();
+            let interface = host.links.get_for_flows(index);
+            let is_idle = interface.is_ok_and(|it| it.steered_count((port.number, is_v6)) == 0)
+                && !port.has_ours(host, (index, is_v6), &[]);
+            for socket in port.of_any.iter().filter(|_| is_idle) {
+                if socket.attachment().groups.is_in_any(index, is_v6) {
+                    socket.follow_alone(host, MayOpen::No);
                 }
             }
-        } else if let Some(interface) = had {
-            interface.leave_group(address, self);
-            let groups = &mut self.attachment().groups;
-            groups.flows.remove(link_index, address);
         }
     }
 }
@@ -332,13 +372,24 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&PortUsers>)
         })
     };
     let mut shared = HashSet::new();
+    let mut places_of_any = HashMap::new();
     for (_, socket) in host.sockets() {
         let attachment = socket.core().attachment();
         if attachment.reuses_address() {
-            shared.extend(attachment.groups.flows.groups().filter(&mut is_shared));
+            let groups = &attachment.groups;
+            shared.extend(groups.flows.groups().filter(&mut is_shared));
+            for it in &groups.any {
+                let place = (it.port, it.interface.spec().index);
+                places_of_any.insert(place, it.interface);
+            }
         }
     }
+    for ((port, _), interface) in places_of_any {
+        let groups = interface.steered_groups(port).into_iter();
+        let addresses = groups.map(|ip| SocketAddr::new(ip, port.0));
+        shared.extend(addresses.filter(&mut is_shared));
+    }
     for address in shared {
-        follow_port(host, address, Interest::Groups(vec![address.ip()]), None);
+        follow_port(host, address, Interest::of(vec![address.ip()]), None);
     }
 }

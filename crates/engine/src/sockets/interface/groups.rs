@@ -1,7 +1,8 @@
 //! Multicast groups whose datagrams come in on an interface. All receivers of a group are known here before its packets are taken from
 //! the kernel, and packets go back to the kernel before the first of them leaves: none misses a datagram that the others get.
 
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 
 use dev_core::{Flow, Frame, GroupTable, Protocol, Receiver, Steering};
@@ -33,7 +34,44 @@ impl<S: Stack> Interface<S> {
         self.rx.lock_all().groups.remove(group, is_it);
     }
 
-    fn is_group_steered(&self, group: SocketAddr) -> bool {
+    /// Makes a socket one of the receivers of every group of a port that is taken, of IPv4 or IPv6, from the next datagram that comes.
+    /// `except`: groups in which it has a place of its own.
+    pub(crate) fn join_any(
+        &self,
+        port: (u16, bool),
+        receiver: Receiver<S>,
+        except: HashSet<IpAddr>,
+    ) {
+        if self.steered_count(port) > 0 {
+            self.drain();
+        }
+        let socket = receiver.value;
+        let is_it = |other: &S| ptr::eq(other.core(), socket.core());
+        let mut tables = self.rx.lock_all();
+        tables.groups.add_to_any(port, receiver, except, is_it);
+    }
+
+    /// Makes it one no longer. `gets_more`: the kernel would still give it what comes, so it has the groups' packets, for all receivers.
+    pub(crate) fn leave_any(&self, port: (u16, bool), socket: &SocketCore<S>, gets_more: bool) {
+        let is_it = |other: &S| ptr::eq(other.core(), socket);
+        if gets_more || !self.rx.lock(0).common().groups.any_has_others(port, is_it) {
+            for group in self.steered_groups(port) {
+                self.leave_group_to_kernel(SocketAddr::new(group, port.0));
+            }
+        }
+        self.rx.lock_all().groups.remove_from_any(port, is_it);
+    }
+
+    /// The groups of a port, of IPv4 or IPv6, whose packets are taken from the kernel.
+    pub(crate) fn steered_groups(&self, port: (u16, bool)) -> Vec<IpAddr> {
+        self.rx.lock(0).common().groups.steered(port).collect()
+    }
+
+    pub(crate) fn steered_count(&self, port: (u16, bool)) -> usize {
+        self.rx.lock(0).common().groups.steered_count(port)
+    }
+
+    pub(crate) fn is_group_steered(&self, group: SocketAddr) -> bool {
         self.rx.lock(0).common().groups.is_steered(group)
     }
 
@@ -43,15 +81,20 @@ impl<S: Stack> Interface<S> {
             return false;
         }
         let flow = group_flow(group);
+        // Whoever receives from every group has what comes from the first packet on.
+        self.rx.lock_all().groups.set_steered(group, true);
+        if !self.is_group_steered(group) {
+            return false;
+        }
         if let Err(error) = self.steering.add(&flow) {
             log::warn!(
                 "{}: cannot steer {flow:?} to user space: {error}",
                 self.spec.name
             );
             self.stop_steering(&flow);
+            self.rx.lock_all().groups.set_steered(group, false);
             return false;
         }
-        self.rx.lock_all().groups.set_steered(group, true);
         // Feeds are for groups. Until one is known for what it is, its first burst would find too few frames.
         self.expect_bursts();
         true
