@@ -115,11 +115,6 @@ fn octets_are_held_back() {
 }
 
 #[test]
-fn a_stream_is_full() {
-    compared("full");
-}
-
-#[test]
 fn calls_that_wait_are_ended() {
     compared("ends_of_waits");
 }

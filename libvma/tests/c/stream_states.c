@@ -51,11 +51,6 @@ static int obey(int fd, char order)
         send(fd, "late", 4, MSG_NOSIGNAL);
         sleep_msec(100);
         return 0;
-    case 's':
-        sleep_msec(1000);
-        drain(fd, 'q');
-        put(fd, "text", 0);
-        return 1;
     case 'e':
         while (recv(fd, &octet, 1, 0) == 1)
             put(fd, (char[]){octet, 0}, 0);
@@ -531,31 +526,6 @@ static void held_back_of(int fd)
 
 static void held_back(void) { of_both(held_back_of); }
 
-/* No more goes in; then the peer reads. */
-static void full_of(int fd)
-{
-    static char octets[65536];
-    int set = epoll_create1(0), queued = -1;
-    MUST(set);
-    put(fd, "s", 0);
-    while (send(fd, octets, sizeof octets, MSG_DONTWAIT) > 0) {
-    }
-    say("send", -1);
-    printf("poll %#x\n", polled(fd, POLLIN | POLLOUT, 0));
-    MUST(ioctl(fd, TIOCOUTQ, &queued));
-    printf("something is queued: %d\n", queued > 0);
-    change(set, fd, EPOLLIN | EPOLLOUT | EPOLLET);
-    say_edge("no room", set, 0);
-    say_edge("room", set, 10000);
-    put(fd, "q", 0);
-    say_recv("text", fd, 4, MSG_WAITALL);
-    MUST(ioctl(fd, TIOCOUTQ, &queued));
-    printf("queued %d, poll %#x\n", queued, polled(fd, POLLIN | POLLOUT, 0));
-    MUST(close(set));
-}
-
-static void full(void) { of_both(full_of); }
-
 static int waited_for, waited_errno;
 static long waited_result;
 
@@ -697,6 +667,6 @@ CASES_AND_PEER({"peer_closes", peer_closes}, {"peer_ends", peer_ends}, {"we_end"
                {"we_end_both", we_end_both}, {"reset_idle", reset_idle}, {"reset_unread", reset_unread},
                {"reset_ended", reset_ended}, {"reset_by_us_ended", reset_by_us_ended}, {"reset_waiting", reset_waiting},
                {"unconnected", unconnected}, {"refused_later", refused_later}, {"edges", edges}, {"once", once},
-               {"edges_of_listener", edges_of_listener}, {"held_back", held_back}, {"full", full},
+               {"edges_of_listener", edges_of_listener}, {"held_back", held_back},
                {"ends_of_waits", ends_of_waits}, {"messages", messages},
                {"in_part", in_part})
