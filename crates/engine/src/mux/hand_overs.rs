@@ -33,11 +33,8 @@ impl<S: MuxStack> EpollSet<S> {
         let is_untrue = |member: &Registration<S>| {
             let core = member.socket.core();
             if core.is_silent() {
+                // Of what has ended past the kernel, or was ended from outside, the ready list tells.
                 return true;
-            }
-            if core.is_silent() {
-                // It was ended from outside, of which the ready list tells.
-                return is_closed(member.fd);
             }
             fence(Ordering::Acquire);
             // It may have arrived since.

@@ -218,12 +218,7 @@ impl<S: Stack> Stream<S> {
                 Look::Over(StreamOutcome::Done(total))
             }
             Some(ReadError::WouldBlock) => Look::Nothing,
-            Some(ReadError::Failed(error)) => {
-                if total > 0 {
-                    self.connection.leave_error(error);
-                }
-                Look::Over(call.end(errno_of(error)))
-            }
+            Some(ReadError::Failed(error)) => Look::Over(call.end(errno_of(error))),
             // All that there is so far, and too little: more will come, or the next look finds the end.
             None if total > before && !self.connection.is_at_mark() => Look::Nothing,
             // The end of the stream, or the urgent mark.

@@ -1,6 +1,6 @@
 //! Sending into a stream.
 
-use ::tcp::{Connection, Payload, WriteError};
+use ::tcp::WriteError;
 use libc::c_int;
 
 use crate::sockets::events;
@@ -99,7 +99,6 @@ impl<S: TcpStack> TcpSocket<S> {
                     }
                 })
             };
-            leave_to_next(connection, refused, call.done);
             if flags & libc::MSG_EOR != 0 && call.done == len {
                 connection.end_record();
             }
@@ -170,19 +169,5 @@ impl<S: TcpStack> TcpSocket<S> {
             (Errno(libc::EPIPE), 0) => StreamOutcome::BrokenPipe,
             _ => StreamOutcome::Fail(errno),
         }
-    }
-}
-
-/// A call that has done a part has met an error, which is the next one's.
-#[inline]
-pub(super) fn leave_to_next<P: Payload>(
-    connection: &mut Connection<P>,
-    refused: Option<WriteError>,
-    done: usize,
-) {
-    if let Some(WriteError::Failed(error)) = refused
-        && done > 0
-    {
-        connection.leave_error(error);
     }
 }

@@ -12,7 +12,6 @@ use crate::sockets::host::Host;
 use crate::sys::{self, Errno};
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
-use crate::tcp::send::leave_to_next;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -223,7 +222,6 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             return Step::Octets(room);
         }
-        leave_to_next(connection, room.err(), call.done);
         let outcome = stream.settle(&self.core, now());
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);
@@ -270,7 +268,6 @@ impl<S: TcpStack> TcpSocket<S> {
             Part::WithRoom => connection.write_chunk(now, chunk, is_more),
             Part::Whole => connection.write_whole(now, chunk, is_more),
         };
-        leave_to_next(connection, written.err(), call.done);
         let outcome = stream.settle(&self.core, now);
         let sender = stream.way.as_ref().map(|way| *way.sender);
         drop(role);

@@ -425,11 +425,6 @@ impl<P: Payload> Connection<P> {
         self.error.take().or_else(|| self.cold.soft_error.take())
     }
 
-    /// Leaves an error that a call has met to the next one: it had done a part before.
-    pub fn leave_error(&mut self, error: Error) {
-        self.error.get_or_insert(error);
-    }
-
     /// Whether there is an error to fetch (`POLLERR`).
     pub fn has_error(&self) -> bool {
         self.error.is_some()
