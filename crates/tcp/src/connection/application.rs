@@ -22,8 +22,7 @@ impl<P: Payload> Connection<P> {
         self.measure_write(now);
         self.sender.queue.push(taken);
         self.sender.is_more = false;
-        // The application may wait for room (`POLLOUT`) without having been refused any.
-        self.sender.is_blocked |= !self.has_send_room();
+        self.note_send_room();
         Ok(taken.len())
     }
 
@@ -72,7 +71,7 @@ impl<P: Payload> Connection<P> {
             self.sender.queue.push(chunk);
         }
         self.sender.is_more = is_more;
-        self.sender.is_blocked |= !self.has_send_room();
+        self.note_send_room();
         Ok(len)
     }
 
@@ -98,7 +97,7 @@ impl<P: Payload> Connection<P> {
             self.sender.is_refused = false;
             self.measure_write(now);
             self.sender.queue.push_chunk(chunk);
-            self.sender.is_blocked |= !self.has_send_room();
+            self.note_send_room();
             len
         } else {
             self.write(now, chunk)?
@@ -357,6 +356,11 @@ impl<P: Payload> Connection<P> {
             }
             _ => true,
         }
+    }
+
+    /// Room may be less than before: who waits for it, without having been refused any (`POLLOUT`), is told when it comes.
+    pub(super) fn note_send_room(&mut self) {
+        self.sender.is_blocked |= !self.has_send_room();
     }
 
     /// `__sk_stream_is_writeable` with `wake`

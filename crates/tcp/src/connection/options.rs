@@ -46,7 +46,7 @@ impl<P: Payload> Connection<P> {
                 self.timers.stop(Timer::Pacing);
             }
             SocketOption::SendBuffer(_) | SocketOption::NotSentLowWater(_) => {
-                self.sender.is_blocked |= !self.has_send_room();
+                self.note_send_room();
             }
             SocketOption::Congestion(_)
             | SocketOption::NoDelay(false)

@@ -29,6 +29,7 @@ impl<P: Payload> Connection<P> {
             let half = u32::try_from(self.sender.queue.len() / 2).unwrap_or(u32::MAX);
             let buffer = self.cold.options.send_buffer.min(half.max(MIN_SEND_BUFFER));
             self.cold.options.send_buffer = buffer;
+            self.note_send_room();
         }
         if wanted == 0 {
             return 0;

@@ -3,7 +3,7 @@
 use wire::tcp::{Flags, Options as HeaderOptions};
 
 use super::harness::*;
-use crate::{Config, Options, SocketOption, State};
+use crate::{Config, Event, Options, SocketOption, State};
 
 /// A payload as it lies in a frame of a device, with unused memory behind it.
 fn framed(octets: &[u8]) -> Vec<u8> {
@@ -143,6 +143,24 @@ fn a_send_buffer_is_reduced_unless_the_application_chose_it() {
     solo.poll();
     solo.receive(ack(1, 10_001));
     assert_eq!(room(&mut solo), 10_000);
+}
+
+/// Who waits for room by `POLLOUT` was refused none.
+#[test]
+fn who_waits_for_room_of_a_reduced_buffer_is_told_of_it() {
+    let mut solo = Solo::established();
+    let data = vec![0; 4000];
+    assert_eq!(solo.connection.write(solo.now, &data), Ok(4000));
+    let sent = solo.poll().len();
+    assert!(solo.connection.is_writable());
+    solo.events();
+    solo.connection.relieve(0);
+    assert!(!solo.connection.is_writable());
+    assert_eq!(solo.events(), []);
+    solo.now = solo.now + ms(20);
+    solo.receive(ack(1, 4001));
+    assert!(sent > 0 && solo.connection.is_writable());
+    assert_eq!(solo.events(), [Event::Writable]);
 }
 
 #[test]
