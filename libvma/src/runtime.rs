@@ -34,7 +34,7 @@ pub(crate) fn udp_to_receive(
 ) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
     let found = own_udp(fd);
     if found.is_none() && has_ancestors() {
-        is_taken_from(fd);
+        adopt_inherited(fd);
         return udp(fd);
     }
     found
@@ -130,7 +130,7 @@ pub(crate) fn everything_inherited_is_used() {
 /// A socket is about to be accepted from, received from, or waited for. If it was inherited, this process may be the one that has it
 /// past the kernel.
 #[inline]
-pub(crate) fn is_taken_from(fd: c_int) {
+pub(crate) fn adopt_inherited(fd: c_int) {
     if has_ancestors() && life::ancestors().any(|engine| engine.look_up(fd).is_some()) {
         adopt(fd);
     }
@@ -157,7 +157,7 @@ fn adopt(fd: c_int) {
 
 /// A socket has got an address. If others may share its port, ancestors of this process look whether it is one of theirs.
 #[inline]
-pub(crate) fn port_is_bound(fd: c_int) {
+pub(crate) fn look_for_shared_port(fd: c_int) {
     if has_ancestors() {
         tell_ancestors_of_port(fd);
     }
@@ -215,10 +215,10 @@ pub(crate) fn recall_all(fds: impl Iterator<Item = c_int>) {
 
 /// Several are about to be waited for.
 #[inline]
-pub(crate) fn are_waited_for(fds: impl Iterator<Item = c_int>) {
+pub(crate) fn adopt_or_recall(fds: impl Iterator<Item = c_int>) {
     if has_ancestors() {
         fds.for_each(|fd| {
-            is_taken_from(fd);
+            adopt_inherited(fd);
             recall(fd);
         });
     }

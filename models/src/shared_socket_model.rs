@@ -76,7 +76,7 @@ fn whoever_else_uses_a_socket_is_seen_or_sees_who_has_adopted_it() {
         let other = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                shared.is_taken_by_several(GENERATION);
+                shared.mark_taken_by_several(GENERATION);
                 shared.adopter()
             })
         };
@@ -117,7 +117,7 @@ fn what_was_given_back_is_there_when_the_wait_ends() {
                 shared.end_adoption(TAKER);
             })
         };
-        shared.is_taken_by_several(GENERATION);
+        shared.mark_taken_by_several(GENERATION);
         if shared.adopter().is_none() {
             assert_eq!(in_kernel.load(Ordering::Relaxed), 1);
         }

@@ -256,7 +256,7 @@ impl Recovery {
 
     /// RFC 4821 §7.6.2: if nothing is lost but a probe of the path, which is longer than the other segments by more than FIN,
     /// that says nothing of congestion. It is cut, to be sent again.
-    fn is_lost_probe(&mut self, lost: u32) -> bool {
+    fn cut_lost_probe(&mut self, lost: u32) -> bool {
         let mss = self.settings.mss;
         let is_probe = lost == 1
             && matches!(self.state, State::Open)

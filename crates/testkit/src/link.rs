@@ -140,7 +140,7 @@ impl Fate {
             self.counts.dropped += 1;
             return [None; 2];
         };
-        if self.is_lost() {
+        if self.loses() {
             self.counts.lost += 1;
             return [None; 2];
         }
@@ -176,7 +176,7 @@ impl Fate {
         Some(self.busy_until)
     }
 
-    fn is_lost(&mut self) -> bool {
+    fn loses(&mut self) -> bool {
         match self.conditions.loss {
             Loss::None => false,
             Loss::Random(probability) => self.random.happens(probability),

@@ -174,7 +174,7 @@ pub fn epoll_wait(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let kernel = || answer(unsafe { libc::epoll_wait(epfd, place, max, 0) } as isize);
     // SAFETY: callers say for how many entries it is writable.
     let events = |count| unsafe { std::slice::from_raw_parts_mut(place, count) };
-    if set.waits_in_kernel() {
+    if set.enter_kernel_wait() {
         let silence_before = engine::silence_changes();
         let found = kernel();
         set.leave_kernel_wait();

@@ -26,7 +26,7 @@ hook! {
             return fail(libc::EBADF);
         }
         if operation != libc::EPOLL_CTL_DEL {
-            runtime::is_taken_from(fd);
+            runtime::adopt_inherited(fd);
             runtime::recall(fd);
         }
         // SAFETY: as the caller's promise.
@@ -236,8 +236,8 @@ unsafe fn wait_for_watched(
     call: EpollWait,
     kernel: &impl Fn() -> c_int,
 ) -> c_int {
-    let waits_in_kernel = set.waits_in_kernel()
-        || (contained(|| set.refresh_interfaces()).is_ok() && set.waits_in_kernel());
+    let waits_in_kernel = set.enter_kernel_wait()
+        || (contained(|| set.refresh_interfaces()).is_ok() && set.enter_kernel_wait());
     if !waits_in_kernel {
         // SAFETY: the caller's promise.
         return unsafe { wait_for_ours(engine, set, call, kernel) };

@@ -190,7 +190,7 @@ unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
     }
     // SAFETY: readable for `count` entries (checked above), and the caller's own.
     let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
-    runtime::are_waited_for((0..count).map(fd));
+    runtime::adopt_or_recall((0..count).map(fd));
     Some(count)
 }
 

@@ -64,7 +64,7 @@ impl Time {
         })
     }
 
-    fn is_over(&mut self) -> bool {
+    fn runs_out(&mut self) -> bool {
         self.left = self.asked.saturating_sub(self.begun.elapsed());
         self.left.is_zero()
     }
@@ -197,7 +197,7 @@ unsafe fn receive_many(
         if unsafe { call::message_flags(message).read_unaligned() } & libc::MSG_OOB != 0 {
             break;
         }
-        if time.as_mut().is_some_and(|time| time.is_over()) {
+        if time.as_mut().is_some_and(|time| time.runs_out()) {
             break;
         }
     }

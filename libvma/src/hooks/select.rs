@@ -257,7 +257,7 @@ impl Sets {
             if all.are_writable() {
                 // SAFETY: the caller's promise.
                 let fds = unsafe { all.entries() };
-                runtime::are_waited_for(fds.map(|polled| polled.fd));
+                runtime::adopt_or_recall(fds.map(|polled| polled.fd));
             }
         }
     }

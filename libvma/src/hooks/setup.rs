@@ -78,7 +78,7 @@ hook! {
 fn followed(name: &str, fd: c_int, result: c_int) -> c_int {
     traced(name, fd, result);
     if result == 0 {
-        runtime::port_is_bound(fd);
+        runtime::look_for_shared_port(fd);
     }
     if result == 0
         && let Some((engine, socket)) = runtime::udp(fd)

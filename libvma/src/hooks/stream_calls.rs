@@ -185,7 +185,7 @@ pub(super) unsafe fn accept(
     len: *mut socklen_t,
     flags: c_int,
 ) -> Option<c_int> {
-    runtime::is_taken_from(fd);
+    runtime::adopt_inherited(fd);
     let (engine, socket) = runtime::stream(fd)?;
     if socket.is_left_to_kernel() || flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return None;

@@ -165,7 +165,7 @@ impl<'a> PingPong<'a> {
                 .received
                 .store(self.replies.received, Ordering::Relaxed);
             count_replies(self.replies.received - received_before);
-            if end_at_time == End::PacketTimeout && self.is_packet_test_stuck(messages_max) {
+            if end_at_time == End::PacketTimeout && self.estimate_packet_test(messages_max) {
                 return Ok(End::PacketTimeout);
             }
             number += 1;
@@ -259,7 +259,7 @@ impl<'a> PingPong<'a> {
 
     /// Sets the end of a test with a number of packets once its speed is known; returns whether the
     /// test should be given up because the server is silent.
-    fn is_packet_test_stuck(&mut self, messages_max: u64) -> bool {
+    fn estimate_packet_test(&mut self, messages_max: u64) -> bool {
         /// No network is silent for so long and then works.
         const SILENCE_NSEC: u64 = 10_000_000_000;
         let sent = self.sent;

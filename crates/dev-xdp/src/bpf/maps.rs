@@ -236,8 +236,8 @@ impl FlowMaps {
             return self.set_wildcard(local.port(), local.is_ipv6(), protocol, ANY_WITH_EXEMPTIONS);
         }
         let changed = match port_key(local, protocol) {
-            PortKey::V4(key) => self.v4.ports.has_exemptions(&key, slot(local)),
-            PortKey::V6(key) => self.v6.ports.has_exemptions(&key, slot(local)),
+            PortKey::V4(key) => self.v4.ports.mark_exemptions(&key, slot(local)),
+            PortKey::V6(key) => self.v6.ports.mark_exemptions(&key, slot(local)),
         };
         changed.map_err(|cause| BpfError::new("change a port in the XDP port map", cause))
     }

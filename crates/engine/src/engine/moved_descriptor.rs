@@ -42,7 +42,7 @@ impl<B: Backend> Engine<B> {
         users
             .round
             .take_if(|round| rounds.wrapping_sub(*round).cast_signed() >= 0);
-        users.round.is_none() && users.sleeps.are_over()
+        users.round.is_none() && users.sleeps.forget_ended()
     }
 }
 

@@ -146,7 +146,7 @@ impl MuxCall {
     }
 
     /// Nothing comes past the kernel to what the call waits for: it sleeps without polling.
-    pub(super) fn has_nothing_to_poll(&mut self) {
+    pub(super) fn stop_polling(&mut self) {
         self.poll_until_nsec = Some(0);
     }
 

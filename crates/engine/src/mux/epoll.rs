@@ -120,7 +120,7 @@ impl<S: MuxStack> EpollSet<S> {
     /// something comes past the kernel later, the thread is called back by an event of the library's own. It says that it is back
     /// with [`EpollSet::leave_kernel_wait`]. Takes no lock.
     #[inline]
-    pub fn waits_in_kernel(&self) -> bool {
+    pub fn enter_kernel_wait(&self) -> bool {
         // Either this thread sees what has changed, or who has changed it sees the thread.
         self.kernel_waiters.fetch_add(1, Ordering::SeqCst);
         let is_for_kernel =
@@ -295,11 +295,11 @@ impl<S: MuxStack> EpollSet<S> {
     /// Takes a registration out of the set, if it is there.
     fn remove_key(&self, key: Key) {
         let removed = self.members().remove_if(key, |_| true);
-        self.is_removed(removed);
+        self.end_removed(removed);
     }
 
     /// The rest of the same. Without the members' lock.
-    pub(super) fn is_removed(&self, removed: Option<(Arc<Registration<S>>, InterfacesChanged)>) {
+    pub(super) fn end_removed(&self, removed: Option<(Arc<Registration<S>>, InterfacesChanged)>) {
         if let Some((registration, changed)) = removed {
             registration
                 .socket

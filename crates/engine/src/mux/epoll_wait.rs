@@ -32,7 +32,7 @@ impl<S: MuxStack> EpollSet<S> {
     ) -> MuxOutcome {
         self.refresh_interfaces();
         if self.interfaces.is_empty() {
-            call.has_nothing_to_poll();
+            call.stop_polling();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.

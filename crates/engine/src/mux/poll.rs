@@ -44,7 +44,7 @@ impl<S: Stack> PolledSockets<S> {
             interfaces.add(interface, rings);
         }
         if interfaces.is_empty() {
-            call.has_nothing_to_poll();
+            call.stop_polling();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.

@@ -91,7 +91,7 @@ impl<S: MuxStack> EpollSet<S> {
         sys::epoll_remove(self.epfd().load(Ordering::Relaxed), registration.fd);
         let removed = members.remove_if(registration.key(), |_| true);
         drop(members);
-        self.is_removed(removed);
+        self.end_removed(removed);
         true
     }
 }

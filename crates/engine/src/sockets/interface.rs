@@ -83,7 +83,7 @@ pub(crate) struct Interface<S: Stack> {
     has_replies: AtomicBool,
     batch: Batch<S>,
     whole: Whole<<S::Backend as Backend>::Segmenter>,
-    /// [`Interface::is_lost_anew`] has said so.
+    /// [`Interface::take_loss`] has said so.
     lost_is_known: AtomicBool,
     /// What the device had dropped when its counter was last looked at.
     dropped: AtomicU64,
@@ -252,7 +252,7 @@ impl<S: Stack> Interface<S> {
     }
 
     /// Whether the device was given up since this was last asked.
-    pub(crate) fn is_lost_anew(&self) -> bool {
+    pub(crate) fn take_loss(&self) -> bool {
         self.is_lost() && !self.lost_is_known.swap(true, Ordering::Relaxed)
     }
 

@@ -136,7 +136,7 @@ impl<S: Stack> Links<S> {
     /// Whether a device was given up since this was last asked.
     pub(crate) fn are_lost_anew(&self) -> bool {
         let open = self.states.open();
-        let lost = open.iter().filter(|interface| interface.is_lost_anew());
+        let lost = open.iter().filter(|interface| interface.take_loss());
         lost.count() > 0
     }
 

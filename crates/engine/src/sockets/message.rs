@@ -174,7 +174,7 @@ impl<'a> Message<'a> {
 
     /// Whether the kernel would refuse the list of buffers, before it looks at the socket. Like the kernel, it reads the list once.
     #[inline]
-    pub(crate) fn is_malformed(&mut self) -> bool {
+    pub(crate) fn find_malformed(&mut self) -> bool {
         self.only_part = self.find_only_part();
         self.only_part.is_none() && self.are_parts_bad()
     }
@@ -216,7 +216,7 @@ impl<'a> Message<'a> {
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), part.iov_base.cast::<u8>(), len);
         }
-        self.is_received(len == data.len(), source, family)?;
+        self.tell_received(len == data.len(), source, family)?;
         Ok(len)
     }
 
@@ -243,7 +243,7 @@ impl<'a> Message<'a> {
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), part.iov_base.cast::<u8>(), len) };
             rest = later;
         }
-        self.is_received(rest.is_empty(), source, family)?;
+        self.tell_received(rest.is_empty(), source, family)?;
         Ok(data.len() - rest.len())
     }
 
@@ -257,13 +257,13 @@ impl<'a> Message<'a> {
     ) -> Result<usize, Errno> {
         let (copied, filled) = self.fill_with(data, len);
         filled?;
-        self.is_received(true, source, family)?;
+        self.tell_received(true, source, family)?;
         Ok(copied)
     }
 
     /// What the program is told beside the data. `whole`: all of the datagram is in its buffers.
     #[inline(always)]
-    fn is_received(
+    fn tell_received(
         &mut self,
         whole: bool,
         source: SocketAddr,

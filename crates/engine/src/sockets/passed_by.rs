@@ -50,7 +50,7 @@ const PAUSE_MAX: u32 = 20;
 
 impl Looks {
     /// Whether some sockets have stayed ready, so that it is time to look what threads sleep in. `now`: those that are.
-    fn is_time(&mut self, now: Vec<Suspect>) -> bool {
+    fn compare(&mut self, now: Vec<Suspect>) -> bool {
         let stays = |it: &Suspect| self.suspects.iter().any(|old| old.life == it.life);
         let any_stays = now.iter().any(stays);
         self.suspects = now;
@@ -76,7 +76,7 @@ impl<S: Stack> Host<S> {
         }
         let now = self.ready_sockets(looks);
         let is_any = !now.is_empty();
-        if looks.is_time(now)
+        if looks.compare(now)
             && sys::may_ask_for_threads()
             && let Some((thread, suspect)) = find_waiter(looks)
         {
@@ -297,16 +297,16 @@ mod tests {
     #[test]
     fn threads_are_looked_at_when_a_socket_stays_ready_and_then_ever_less() {
         let mut looks = Looks::default();
-        assert!(!looks.is_time(vec![suspect(5)]), "it may be taken yet");
-        assert!(!looks.is_time(vec![suspect(6)]), "another one");
+        assert!(!looks.compare(vec![suspect(5)]), "it may be taken yet");
+        assert!(!looks.compare(vec![suspect(6)]), "another one");
         assert_eq!(looks.pauses(), 1);
         let pauses = [(); 7].map(|()| {
-            assert!(looks.is_time(vec![suspect(5), suspect(6)]));
+            assert!(looks.compare(vec![suspect(5), suspect(6)]));
             looks.pauses()
         });
         assert_eq!(pauses, [1, 2, 4, 8, 16, 20, 20]);
-        assert!(!looks.is_time(vec![]) && looks.pauses() == 1);
-        assert!(!looks.is_time(vec![suspect(6)]) && looks.is_time(vec![suspect(6)]));
+        assert!(!looks.compare(vec![]) && looks.pauses() == 1);
+        assert!(!looks.compare(vec![suspect(6)]) && looks.compare(vec![suspect(6)]));
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Migration {
 
     /// Counts a call. Whether it is to be looked now who makes it; [`Self::moves`] follows.
     #[inline]
-    pub(crate) fn is_due(&mut self) -> bool {
+    pub(crate) fn count_call(&mut self) -> bool {
         if self.calls_left == 0 {
             return false;
         }

@@ -142,7 +142,7 @@ impl Seat {
 
     /// Nobody sleeps in it any more.
     pub(crate) fn give(mut seat: Self, is_readable: bool) {
-        seat.waiter.is_given_back(is_readable);
+        seat.waiter.end_sleep(is_readable);
         let mut is_known = !seat.is_spoilt;
         if seat.kernels.iter().any(|kernels| kernels.of.is_none()) {
             let all = std::mem::take(&mut seat.kernels);
@@ -214,7 +214,7 @@ pub(crate) fn take(rings: &[&'static dyn Rings], kernels: &[Kernels]) -> Option<
             return None;
         }
     }
-    seat.waiter.is_taken();
+    seat.waiter.begin_sleep();
     Some(seat)
 }
 

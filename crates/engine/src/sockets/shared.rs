@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn a_later_life_has_takers_of_its_own() {
         let place = place();
-        place.is_taken_by_several(3);
+        place.mark_taken_by_several(3);
         assert!(place.begin_taking(5, 7, |_| true) && place.is_sole_taker(5, 7));
         // Who has the earlier one does not disturb it, and does not take alone.
         assert!(!place.begin_taking(3, 8, |_| true));
-        place.is_taken_by_several(3);
+        place.mark_taken_by_several(3);
         place.end_taking(3, 7);
         assert!(place.is_sole_taker(5, 7));
     }
@@ -114,7 +114,7 @@ mod tests {
         assert!(place.begin_taking(1, 7, |_| true) && place.adopt(1, 7));
         place.end_adoption(8);
         assert_eq!(place.adopter(), Some(7));
-        place.is_taken_by_several(1);
+        place.mark_taken_by_several(1);
         assert!(!place.adopt(1, 7));
         place.end_adoption(7);
         assert_eq!(place.adopter(), None);

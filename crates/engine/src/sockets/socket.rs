@@ -261,12 +261,12 @@ impl<S: Stack> SocketCore<S> {
     #[cold]
     fn ask_descendants(&self) {
         if let Some((shared, generation)) = self.shared() {
-            shared.is_used(generation);
+            shared.claim_from_adopter(generation);
         }
     }
 
     /// Other processes have the socket, too, for it was inherited.
-    pub(crate) fn is_inherited(&self) {
+    pub(crate) fn mark_inherited(&self) {
         self.forks_before.fetch_sub(1, Ordering::Relaxed);
         self.is_inherited.store(true, Ordering::Relaxed);
     }

@@ -36,7 +36,7 @@ impl Waiter {
     pub(crate) fn take() -> Option<Arc<Self>> {
         let known = stock().unused.pop();
         let waiter = known.or_else(Self::new)?;
-        waiter.is_taken();
+        waiter.begin_sleep();
         Some(waiter)
     }
 
@@ -56,19 +56,19 @@ impl Waiter {
     }
 
     /// A thread has it from here on.
-    pub(crate) fn is_taken(&self) {
+    pub(crate) fn begin_sleep(&self) {
         // Before its number, or that of anything else to watch, is read: see `Sleeps`.
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was seen to be.
     pub(crate) fn give(waiter: Arc<Self>, is_readable: bool) {
-        waiter.is_given_back(is_readable);
+        waiter.end_sleep(is_readable);
         stock().unused.push(waiter);
     }
 
     /// The thread does not sleep on it any more.
-    pub(crate) fn is_given_back(&self, is_readable: bool) {
+    pub(crate) fn end_sleep(&self, is_readable: bool) {
         if self.woken.swap(false, Ordering::Relaxed) || is_readable {
             sys::drain_eventfd(self.fd());
         }
@@ -131,7 +131,7 @@ impl Sleeps {
         }
     }
 
-    pub(crate) fn are_over(&mut self) -> bool {
+    pub(crate) fn forget_ended(&mut self) -> bool {
         let is_the_same = |(waiter, changes): &(Arc<Waiter>, u32)| {
             waiter.changes.load(Ordering::Acquire) == *changes
         };

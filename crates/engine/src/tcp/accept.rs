@@ -158,7 +158,7 @@ impl<S: TcpStack> TcpSocket<S> {
         host.count_reason(Reason::Offloaded);
         socket.inherits(self);
         socket.silence(true);
-        socket.is_accepted(host);
+        socket.begin_accepted(host);
         Some(Ok((fd, peer)))
     }
 
@@ -262,7 +262,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// A connection has just been accepted: what came before is told of.
-    fn is_accepted(&'static self, host: &Host<S>) {
+    fn begin_accepted(&'static self, host: &Host<S>) {
         let fd = self.fd();
         let shadow = &self.shadow;
         let inode = shadow.inode.load(Ordering::Relaxed);

@@ -90,14 +90,14 @@ impl<S: TcpStack> TcpSocket<S> {
             _ => return,
         };
         if is_lost {
-            return self.has_no_way(host, ends, Reason::DeviceLost);
+            return self.lose_way(host, ends, Reason::DeviceLost);
         }
         match Way::find(host, ends, device, headers, user) {
             Ok(way) => self.take_way(ends, way),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
             Err(Reason::Opening) => {}
-            Err(reason) => self.has_no_way(host, ends, reason),
+            Err(reason) => self.lose_way(host, ends, reason),
         }
     }
 
@@ -183,7 +183,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.announce(&outcome);
     }
 
-    fn has_no_way(&'static self, host: &Host<S>, of: (SocketAddr, SocketAddr), reason: Reason) {
+    fn lose_way(&'static self, host: &Host<S>, of: (SocketAddr, SocketAddr), reason: Reason) {
         // If not, it is looked for again when the network changes.
         let can_return = self.can_return(host);
         let mut role = self.role.lock();

@@ -131,7 +131,7 @@ impl<S: TcpStack> TcpSocket<S> {
     pub(super) fn finish(&self) {
         self.common.timers.disarm(self.timer());
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
-        self.is_ready_for_nothing();
+        self.clear_readiness();
         let was = match was {
             Role::Listener(listening) => {
                 self.end_listening(listening);
@@ -168,7 +168,7 @@ impl<S: TcpStack> TcpSocket<S> {
         stream.connection.on_timeout(now);
         if stream.owes_time_wait() {
             // Threads that make and end connections need the lock more often than this one, and would wait for it.
-            let is_patient = stream.is_patient();
+            let is_patient = stream.wait_once_more();
             drop(role);
             let control = match host.try_control() {
                 None if is_patient => {
@@ -189,7 +189,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if stream.is_abandoned_and_over() {
             if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
                 // Many may end at once: the device is told when all have been looked after.
-                way.sender.has_replied_to(way.sender.interface);
+                way.sender.note_reply_to(way.sender.interface);
             }
             drop(role);
             return self.end_orphan(host);
@@ -229,7 +229,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let outcome = stream.settle(&self.core, now);
         if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
-            way.sender.has_replied_to(way.sender.interface);
+            way.sender.note_reply_to(way.sender.interface);
         }
         drop(role);
         // Tells the device, too.

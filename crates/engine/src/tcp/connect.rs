@@ -191,7 +191,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let _ = streams::disconnect(fd);
         let _ = streams::repair_ends(fd, false);
         streams::share_port(fd, self.attachment().reuses_address());
-        self.is_ready_for_nothing();
+        self.clear_readiness();
         self.counters().tcp_state.set(0);
         self.counters().peer.clear();
         self.set_reason(Reason::NotBound);
@@ -415,7 +415,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let inode = self.shadow.inode.load(Ordering::Relaxed);
         stream.show(self.common.segment.claim_tcp_connection(), fd, inode);
         *self.role.lock() = Role::Stream(Box::new(stream));
-        self.is_ready_for_nothing();
+        self.clear_readiness();
         // The kernel's socket is connected, and says that it can be written to.
         self.silence(true);
         if interface.attach(&flow, self.into()).is_err() {

@@ -113,7 +113,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     if outcome.needs_kick
                         && let Some(way) = &stream.way
                     {
-                        outcome.needs_kick = !way.sender.has_replied_to(stream.interface);
+                        outcome.needs_kick = !way.sender.note_reply_to(stream.interface);
                     }
                     outcome
                 }
@@ -178,7 +178,7 @@ impl<S: TcpStack> TcpSocket<S> {
             && let Some(sender) = sender
         {
             if sender.interface.spec().index == polled {
-                sender.has_replied_to(sender.interface);
+                sender.note_reply_to(sender.interface);
             } else {
                 sender.start_segments();
             }

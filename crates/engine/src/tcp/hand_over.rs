@@ -63,7 +63,7 @@ impl<S: TcpStack> TcpSocket<S> {
     pub(crate) fn give_to_kernel(&'static self, host: &Host<S>) {
         if self.is_listener() {
             self.begin_returning(host);
-            self.is_ready_for_nothing();
+            self.clear_readiness();
             self.counters().tcp_state.set(0);
             return;
         }
@@ -112,7 +112,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         streams::share_port(fd, reuses);
         drop(orphan);
-        self.is_ready_for_nothing();
+        self.clear_readiness();
         self.counters().tcp_state.set(0);
         self.silence(false);
     }
@@ -151,7 +151,7 @@ impl<S: TcpStack> TcpSocket<S> {
             moving.send_on(host);
             if let Some((listener, generation)) = moving.listener {
                 let segments = self.counters().rx_packets.value();
-                listener.has_lost_one(host, generation, segments);
+                listener.note_returned(host, generation, segments);
             }
         }
     }

@@ -238,7 +238,7 @@ impl<S: Stack> Listening<S> {
         if sent.needs_kick
             && let Some(way) = &child.stream.way
         {
-            outcome.needs_kick = !way.sender.has_replied_to(child.stream.interface);
+            outcome.needs_kick = !way.sender.note_reply_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
             if event == Event::Connected && !child.is_ready {

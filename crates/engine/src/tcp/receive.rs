@@ -39,7 +39,7 @@ impl<S: TcpStack> TcpSocket<S> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> StreamOutcome {
-        if flags & KERNELS_FLAGS != 0 || message.is_malformed() {
+        if flags & KERNELS_FLAGS != 0 || message.find_malformed() {
             return StreamOutcome::Kernel;
         }
         self.receives_by_call();

@@ -63,7 +63,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 Self::wait_for_hand_over(host);
                 return call.handed_over();
             };
-            if stream.migration.is_due() && stream.moves_to_caller() {
+            if stream.migration.count_call() && stream.moves_to_caller() {
                 self.counters().tx_migrations.add_contended(1);
             }
             if stream.leaves_error(call) && call.done < len {

@@ -259,7 +259,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             return Step::HandedOver;
         };
-        if stream.migration.is_due() && stream.moves_to_caller() {
+        if stream.migration.count_call() && stream.moves_to_caller() {
             self.counters().tx_migrations.add_contended(1);
         }
         let now = now();

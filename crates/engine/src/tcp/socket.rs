@@ -126,7 +126,7 @@ impl<S: Stack> TcpSocket<S> {
     }
 
     /// It is ready for nothing. Takes the socket's lock.
-    pub(super) fn is_ready_for_nothing(&self) {
+    pub(super) fn clear_readiness(&self) {
         let _role = self.role.lock();
         self.readiness.clear(events::ALL);
     }

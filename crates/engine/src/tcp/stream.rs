@@ -368,7 +368,7 @@ impl<S: Stack> Stream<S> {
     }
 
     /// Whether its TIME-WAIT can wait for others once more.
-    pub(super) fn is_patient(&mut self) -> bool {
+    pub(super) fn wait_once_more(&mut self) -> bool {
         self.waits = self.waits.saturating_add(1);
         self.waits < WAITS_MAX
     }

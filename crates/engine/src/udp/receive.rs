@@ -121,7 +121,7 @@ impl<S: Stack> UdpSocket<S> {
         if self.is_another_life(call) {
             return RecvOutcome::Fail(Errno(libc::EBADF));
         }
-        if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.is_malformed() {
+        if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.find_malformed() {
             return RecvOutcome::Kernel;
         }
         self.receives_by_call();

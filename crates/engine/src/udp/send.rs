@@ -184,7 +184,7 @@ impl<S: UdpStack> UdpSocket<S> {
             if address.ip().is_multicast() {
                 host.follow_members_now_and_then();
             }
-            if send.migration.is_due() {
+            if send.migration.count_call() {
                 drop(send);
                 self.consider_moving(host);
                 continue;

@@ -80,7 +80,7 @@ impl HyStart {
             self.train.extend(ack, self.least_rtt);
         }
         let is_longer = match ack.rtt {
-            Some(rtt) => self.is_round_trip_longer(rtt.into()),
+            Some(rtt) => self.compare_round_trip(rtt.into()),
             None => None,
         };
         if window.cwnd >= window.mss.saturating_mul(LOW_WINDOW) {
@@ -109,7 +109,7 @@ impl HyStart {
 
     /// RFC 9406 §4.2: whether all round trips of this round are longer, if there are enough to
     /// tell.
-    fn is_round_trip_longer(&mut self, rtt: Nanos) -> Option<bool> {
+    fn compare_round_trip(&mut self, rtt: Nanos) -> Option<bool> {
         let shorter = |least: Option<Nanos>| least.map_or(rtt, |least| least.min(rtt));
         let least = shorter(self.least_rtt);
         let current = shorter(self.current_round_min_rtt);

@@ -151,7 +151,7 @@ impl<P: Payload> Connection<P> {
                 Probing::Idle
             };
         }
-        if self.is_paced_until_later(now) {
+        if self.hold_for_pacing(now) {
             return Probing::Waits;
         }
         let start = self.sender.snd_nxt;

@@ -86,7 +86,7 @@ impl<P: Payload> Connection<P> {
         if let Some(lost) = self.next_lost(can_send_new)
             && let Some(lost) = self.within_window(lost)
         {
-            if self.is_paced_until_later(now) {
+            if self.hold_for_pacing(now) {
                 return false;
             }
             self.emit_again(now, &lost, transmit);
@@ -119,7 +119,7 @@ impl<P: Payload> Connection<P> {
         let next = self.sender.next_segment(&limits, &self.cold.options);
         self.measure_receive_window(now, next == Err(Blocked::Window));
         match next {
-            Ok(_) if self.is_paced_until_later(now) => false,
+            Ok(_) if self.hold_for_pacing(now) => false,
             Ok(segment) => {
                 self.emit_new(now, &segment, mss, transmit);
                 true
@@ -216,7 +216,7 @@ impl<P: Payload> Connection<P> {
     }
 
     /// The pacing rate holds the next segment back; its timer is set.
-    pub(super) fn is_paced_until_later(&mut self, now: Instant) -> bool {
+    pub(super) fn hold_for_pacing(&mut self, now: Instant) -> bool {
         let next = self
             .cold
             .outgoing

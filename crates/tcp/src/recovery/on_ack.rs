@@ -220,7 +220,7 @@ impl Recovery {
         if lost == 0 {
             return (0, false);
         }
-        let is_probe = self.is_lost_probe(lost);
+        let is_probe = self.cut_lost_probe(lost);
         if !is_probe {
             self.enter_recovery(now, delivery.delivered);
         }

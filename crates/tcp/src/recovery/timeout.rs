@@ -65,7 +65,7 @@ impl Recovery {
     fn on_reordering_timeout(&mut self, now: Instant) {
         self.detect_overdue(now);
         let lost = self.scoreboard.to_retransmit();
-        if lost > 0 && !self.is_lost_probe(lost) {
+        if lost > 0 && !self.cut_lost_probe(lost) {
             let is_in_reduction = matches!(self.state, State::Cwr { .. });
             self.enter_recovery(now, 0);
             if is_in_reduction {

@@ -40,7 +40,7 @@ impl<const KEY: usize> Slotted<KEY> {
         self.slots.update(&index(slot), key)
     }
 
-    pub(super) fn has_exemptions(&self, key: &[u8; KEY], slot: u8) -> io::Result<()> {
+    pub(super) fn mark_exemptions(&self, key: &[u8; KEY], slot: u8) -> io::Result<()> {
         self.all.update(key, &WITH_EXEMPTIONS.to_ne_bytes())?;
         // What is in a slot has none.
         self.leave_slot(key, slot)

@@ -77,7 +77,7 @@ impl<B: Backend> Engine<B> {
         let process = sys::process_id().cast_unsigned();
         let is_running = |process: u32| sys::is_running(process.cast_signed());
         if !shared.begin_taking(generation, process, is_running) {
-            shared.is_used(generation);
+            shared.claim_from_adopter(generation);
             if matches!(object, Object::Tcp(_)) {
                 // One that had it may have ended without taking that back.
                 let _ = sys::refuse_ways_in(fd, &[]);
@@ -91,7 +91,7 @@ impl<B: Backend> Engine<B> {
         // In a set of before the fork only the kernel reports it.
         let is_possible = !core.readiness.is_watched() && is_left();
         let Some(kind) = kind.filter(|_| is_possible) else {
-            shared.is_taken_by_several(generation);
+            shared.mark_taken_by_several(generation);
             return None;
         };
         Some(Inherited {
@@ -196,7 +196,7 @@ impl<B: Backend> Engine<B> {
         let Some(socket) = self.add_stream(fd, family, nonblocking) else {
             return;
         };
-        socket.is_inherited();
+        socket.mark_inherited();
         for (level, name) in options {
             socket.option_is_set(level, name);
         }
@@ -217,7 +217,7 @@ impl<B: Backend> Engine<B> {
         let Some(socket) = self.udp(fd) else {
             return;
         };
-        socket.is_inherited();
+        socket.mark_inherited();
         let mut attachment = socket.attachment();
         attachment.inherited = Some(shared);
         attachment.chosen_by_cpu = chosen_by_cpu;

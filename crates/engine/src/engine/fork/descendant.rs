@@ -55,7 +55,7 @@ impl<B: Backend> Engine<B> {
             Some(Object::Udp(socket)) => {
                 self.recall(AnySocket::Udp(socket));
                 if let Some((shared, generation)) = socket.shared() {
-                    shared.is_used(generation);
+                    shared.claim_from_adopter(generation);
                 }
             }
             Some(Object::Tcp(socket)) => {

@@ -44,7 +44,7 @@ impl Others {
     }
 
     #[inline]
-    fn is_polled_by(&self, thread: usize) {
+    fn note_poller(&self, thread: usize) {
         if self.poller.load(Ordering::Relaxed) != thread {
             self.poller.store(thread, Ordering::Relaxed);
         }
@@ -58,7 +58,7 @@ impl Others {
 
     /// Counts a poll. Whether it is time to look.
     #[inline]
-    fn is_due(&self, found: bool) -> bool {
+    fn count_poll(&self, found: bool) -> bool {
         let weight = if found { 1 } else { BUSY_POLLS };
         let polls = self.polls.load(Ordering::Relaxed) + weight;
         let is_due = polls >= POLLS_PER_LOOK * BUSY_POLLS;
@@ -153,7 +153,7 @@ impl<S: Stack> Interface<S> {
         direct: &mut Option<DirectReceive<'_, '_, S>>,
     ) -> usize {
         let count = self.receive_own(own, |ring| self.poll_ring(ring, direct));
-        let looks = eagerness != Eagerness::Polls || self.home(own).is_due(count > 0);
+        let looks = eagerness != Eagerness::Polls || self.home(own).count_poll(count > 0);
         if !looks {
             return count;
         }
@@ -163,7 +163,7 @@ impl<S: Stack> Interface<S> {
     fn receive_own(&self, own: RingSet, receive: impl FnMut(usize) -> usize) -> usize {
         let me = thread_token();
         own.iter()
-            .inspect(|ring| self.receivers.get(*ring).others.is_polled_by(me))
+            .inspect(|ring| self.receivers.get(*ring).others.note_poller(me))
             .map(receive)
             .sum()
     }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn others_are_looked_at_now_and_then() {
         let others = Others::new(2);
-        let until_due = |found| (1..).find(|_| others.is_due(found)).unwrap();
+        let until_due = |found| (1..).find(|_| others.count_poll(found)).unwrap();
         assert_eq!(until_due(false), POLLS_PER_LOOK);
         assert_eq!(until_due(true), POLLS_PER_LOOK * BUSY_POLLS);
         assert_eq!(until_due(false), POLLS_PER_LOOK);
@@ -235,7 +235,7 @@ mod tests {
     fn a_ring_that_nobody_polls_is_everybodys() {
         let others = Others::new(2);
         assert!(!others.is_polled_by_other(7));
-        others.is_polled_by(7);
+        others.note_poller(7);
         assert!(!others.is_polled_by_other(7) && others.is_polled_by_other(8));
     }
 }

@@ -315,7 +315,7 @@ impl<S: Stack> Sender<S> {
     /// What has been received from `polled` has made a socket send by this ring. If it is one of the same interface, whoever polls that
     /// tells the device when it has let go of the lock; `false`: it is not.
     #[inline]
-    pub(crate) fn has_replied_to(&self, polled: &Interface<S>) -> bool {
+    pub(crate) fn note_reply_to(&self, polled: &Interface<S>) -> bool {
         if !std::ptr::eq(self.interface, polled) {
             return false;
         }

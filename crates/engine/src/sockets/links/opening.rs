@@ -194,7 +194,7 @@ impl<S: Stack> Links<S> {
         {
             self.return_socket.get_or_init(|| raw);
         }
-        self.is_ours(&spec.name);
+        self.forget_holder(&spec.name);
         // A ring sends by one queue, and receives by any number.
         let queues_of = |ring: usize| port.receivers.get(ring).map_or(1, |side| side.queues);
         let rings = port.senders.len().max(port.receivers.len());

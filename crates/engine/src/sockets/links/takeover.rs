@@ -77,7 +77,7 @@ impl<S: Stack> Links<S> {
     }
 
     /// Opened after all.
-    pub(super) fn is_ours(&self, name: &str) {
+    pub(super) fn forget_holder(&self, name: &str) {
         self.segment.note(name, NOTE_TOPIC, "");
     }
 

@@ -95,7 +95,7 @@ fn an_interface_has_several_rings_if_sockets_choose_theirs() {
 /// After how many calls by `other` a socket of [`USER`] is moved, at most 1000.
 fn calls_until_moved(own: RingUser, mut other: impl FnMut(u32) -> RingUser) -> Option<u32> {
     let mut migration = Migration::new(own.policy);
-    (1..=1000).find(|call| migration.is_due() && migration.moves(own, other(*call)))
+    (1..=1000).find(|call| migration.count_call() && migration.moves(own, other(*call)))
 }
 
 #[test]

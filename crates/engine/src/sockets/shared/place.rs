@@ -47,8 +47,8 @@ impl Shared {
 
     /// The calling process is about to use the socket for more than sending. If another one has its packets past the kernel, this returns
     /// when the kernel has them: from here on nobody else adopts it. Waits 100 ms at most.
-    pub(crate) fn is_used(self, generation: u32) {
-        self.is_taken_by_several(generation);
+    pub(crate) fn claim_from_adopter(self, generation: u32) {
+        self.mark_taken_by_several(generation);
         if self.adopter().is_some() {
             self.wait_for_kernel();
         }

@@ -113,13 +113,13 @@ impl SharedSocket {
                 .compare_exchange(known, word, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if !taken {
-            self.is_taken_by_several(generation);
+            self.mark_taken_by_several(generation);
         }
         taken
     }
 
     /// Others may take from it, too. Then it is to be looked whether one has [adopted](Self::adopt) it.
-    pub(crate) fn is_taken_by_several(&self, generation: u32) {
+    pub(crate) fn mark_taken_by_several(&self, generation: u32) {
         let word = taker_word(generation, SEVERAL);
         if self.taker.load(Ordering::Acquire) < word {
             self.taker.fetch_max(word, Ordering::AcqRel);

@@ -107,7 +107,7 @@ mod tests {
         let waiter = Waiter::take().unwrap();
         let later = WakesLater::begin();
         waiter.wake();
-        waiter.is_given_back(false);
+        waiter.end_sleep(false);
         drop(later);
         assert!(!is_signalled(&waiter));
         waiter.wake();

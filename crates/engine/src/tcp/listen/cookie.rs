@@ -45,7 +45,7 @@ impl<S: Stack> Listening<S> {
             way.template.emit(frame, 0, 0, &header, [])
         });
         Outcome {
-            needs_kick: burst.needs_kick && !way.sender.has_replied_to(way.sender.interface),
+            needs_kick: burst.needs_kick && !way.sender.note_reply_to(way.sender.interface),
             ..Outcome::default()
         }
     }

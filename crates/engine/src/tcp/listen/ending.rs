@@ -52,7 +52,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.drop_flows();
         self.release();
-        self.is_ready_for_nothing();
+        self.clear_readiness();
         self.counters().tcp_state.set(0);
         self.counters().local.clear();
         self.has_listened.store(true, Ordering::Relaxed);

@@ -115,12 +115,12 @@ impl<S: TcpStack> TcpSocket<S> {
         let _ = sys::refuse_ways_in(self.fd(), &[]);
         self.admit_those_ready(host);
         self.keep_the_others();
-        self.is_ready_for_nothing();
+        self.clear_readiness();
     }
 
     /// A connection that this socket has accepted in this life of it has returned to the kernel, after so many segments of its peer. If
     /// most of them do, the listener returns, too. Under the control lock.
-    pub(in crate::tcp) fn has_lost_one(
+    pub(in crate::tcp) fn note_returned(
         &'static self,
         host: &Host<S>,
         generation: u32,
@@ -354,7 +354,7 @@ fn admit<S: TcpStack>(
                 ends: (local, peer),
             };
             unbound(fd, || {
-                kernel.can_tell()?;
+                kernel.try_asking()?;
                 admission.admit(local, peer, &agreed, &packets, &kernel)
             })
         }
@@ -388,7 +388,7 @@ struct Kernel<'a> {
 
 impl Kernel<'_> {
     /// Whether [`has_connection`](ReceivingHost::has_connection) will be true at all: else the kernel would get a part only.
-    fn can_tell(&self) -> std::io::Result<()> {
+    fn try_asking(&self) -> std::io::Result<()> {
         let (local, peer) = self.ends;
         match link_of(local, peer) {
             0 => Ok(()),

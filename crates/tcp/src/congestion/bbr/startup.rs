@@ -51,7 +51,7 @@ impl Bbr {
         if self.state != State::Startup {
             return;
         }
-        if !self.full_pipe.is_reached && self.is_startup_loss_high(sample) {
+        if !self.full_pipe.is_reached && self.judge_startup_loss(sample) {
             self.end_startup_for_loss();
         }
         if self.full_pipe.is_reached {
@@ -62,7 +62,7 @@ impl Bbr {
     }
 
     /// Section "Exiting Startup Based on Packet Loss"
-    fn is_startup_loss_high(&mut self, sample: &Sample) -> bool {
+    fn judge_startup_loss(&mut self, sample: &Sample) -> bool {
         let is_round_over = self.latest.has_round_started;
         let ranges = self.losses.ranges_in_round;
         if is_round_over {
