@@ -12,8 +12,8 @@ mod crowd;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::sys::{self, Switches};
 use contention::{Contention, Offers};
+use sys::{self, Switches};
 
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
@@ -177,7 +177,10 @@ mod tests {
     /// Two threads on one CPU, of which one polls: it finds out.
     #[test]
     fn a_thread_on_a_busy_cpu_finds_out() {
-        let cpu = sys::pin_to_one_cpu();
+        // Also of those that it starts from here on.
+        let cpu = sys::current_cpu();
+        sys::run_on(&[cpu]).unwrap();
+        let cpu = cpu as usize;
         let stop = Arc::new(AtomicBool::new(false));
         let other = {
             let stop = Arc::clone(&stop);

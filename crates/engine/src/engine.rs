@@ -44,7 +44,6 @@ use crate::sockets::network::Network;
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
 use crate::sockets::slab::Slab;
-use crate::sys;
 use crate::tcp;
 use crate::udp;
 

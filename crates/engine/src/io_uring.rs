@@ -14,8 +14,6 @@ use libc::c_int;
 pub use operations::{Operation, Target};
 pub use rings::{Unseen, has_any, made, range_closes, replace, submitted};
 
-use crate::sys;
-
 static IS_UNSEEN: AtomicBool = AtomicBool::new(false);
 
 /// What a ring does cannot be looked at. Returns whether that is new.

@@ -21,7 +21,6 @@ mod netconf_network;
 mod process;
 mod sockets;
 mod sync;
-mod sys;
 mod tcp;
 mod udp;
 

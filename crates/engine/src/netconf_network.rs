@@ -17,7 +17,6 @@ use crate::sockets::family::scoped;
 use crate::sockets::network::{
     InterfaceFacts, KernelConnections, Network, NetworkChange, NextHopKey, PortUser, Resolution,
 };
-use crate::sys;
 
 /// The network namespace of the process. Clones share one snapshot.
 #[derive(Clone, Debug)]

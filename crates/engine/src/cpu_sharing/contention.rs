@@ -9,7 +9,7 @@
 //! sleeping the better way. A thread that polls for ever does not sleep; it makes an offer from
 //! time to time.
 
-use crate::sys::ThreadUsage;
+use sys::ThreadUsage;
 
 /// How long a thread that has its CPU to itself polls before it offers it: longer than a quick
 /// answer takes to come.

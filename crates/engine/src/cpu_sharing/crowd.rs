@@ -9,8 +9,6 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::sys;
-
 /// Threads that poll, at most; on more CPUs no more are counted.
 const PLACES: usize = 64;
 /// Whoever has not polled in vain for so long has given up its place.

@@ -15,7 +15,6 @@ use crate::sockets::hand_over;
 use crate::sockets::offload;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys;
 use crate::tcp;
 use crate::udp::follow_port;
 

@@ -6,7 +6,7 @@ use libc::c_int;
 use crate::engine::Engine;
 use crate::sockets::kernel_sockets::{DESCRIPTORS, is_stream};
 use crate::sockets::reason::Reason;
-use crate::{sys, tcp};
+use crate::tcp;
 
 impl<B: Backend> Engine<B> {
     /// A socket was made that is not one of [`Engine::socket_opened`].

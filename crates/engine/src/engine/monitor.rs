@@ -24,7 +24,7 @@ use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
 use crate::sockets::watch;
-use crate::sys::{self, Leader, ProgramEnd};
+use sys::{self, Leader, ProgramEnd};
 
 pub use crate::process::thread_place::ThreadPlace;
 

@@ -9,7 +9,7 @@ use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.

@@ -8,7 +8,7 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched};
 use crate::process::thread_request::{END, RIGHTS_WENT};
-use crate::sys::{Leader, LeaderStatus};
+use sys::{Leader, LeaderStatus};
 
 /// How often is looked at what nobody announces.
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -9,7 +9,6 @@ use crate::engine::{AnySocket, Engine, Object};
 use crate::process::thread_request::END;
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sys;
 
 /// How long is waited at most for the internal thread to be gone when it has answered.
 const PATIENCE_NSEC: u64 = 200_000_000;

@@ -8,7 +8,6 @@ use tcp::Instant;
 
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task};
-use crate::sys;
 use crate::tcp::look_after_shared_listeners;
 use crate::udp::look_after_shared_ports;
 

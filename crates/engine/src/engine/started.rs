@@ -11,7 +11,6 @@ use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::throttle::Throttle;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// Started programs ask for their sockets.
 pub(super) struct AtDoor<B: Backend> {

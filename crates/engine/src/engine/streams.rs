@@ -9,8 +9,8 @@ use libc::c_int;
 use crate::engine::{AnySocket, Engine, TcpSocket};
 use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
-use crate::sys::{self, Errno, SegmentError};
 use crate::tcp;
+use sys::{self, Errno, SegmentError};
 
 /// How soon timers of connections are looked at again after one has expired: while connections come and go, those who set timers need not
 /// call.

@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use libc::{c_int, c_void};
 
 use crate::io_uring::operations::{ENTRY_LEN, Operation};
-use crate::sys;
 
 static RINGS: Mutex<Vec<Ring>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -239,6 +238,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        sys::unmap(self.at, self.len);
+        // SAFETY: it is the mapping that this has made, and nobody else uses.
+        unsafe { sys::unmap(self.at, self.len) };
     }
 }

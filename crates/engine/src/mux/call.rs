@@ -7,7 +7,7 @@ use crate::sockets::moderation::Naps;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 /// What became of a waiting call so far.
 #[derive(Debug)]

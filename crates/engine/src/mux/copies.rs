@@ -5,8 +5,6 @@ use std::os::fd::AsRawFd;
 use descriptors::own;
 use libc::{c_int, epoll_event};
 
-use crate::sys;
-
 /// What the other epoll descriptors of this process have to do with one of them.
 #[derive(Debug, Default)]
 pub(crate) struct OtherEpolls {

@@ -25,7 +25,7 @@ use crate::sockets::reason::Reason;
 use crate::sockets::socket;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::wait::WaitQueue;
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 

@@ -9,7 +9,7 @@ use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::EpollSet;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
-use crate::sys::Errno;
+use sys::Errno;
 
 impl<S: MuxStack> EpollSet<S> {
     /// One attempt at an `epoll_wait(2)`.

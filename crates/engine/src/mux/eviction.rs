@@ -13,8 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use descriptors::OwnDescriptor;
 use libc::{c_int, epoll_event};
 
-use crate::sys;
-
 const EVICTION_NSEC: u64 = 100_000_000;
 
 /// An eventfd that is always readable, for every set; null before the first. It is made before it is needed: then there may be no

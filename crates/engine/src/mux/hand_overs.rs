@@ -10,7 +10,6 @@ use crate::mux::epoll::EpollSet;
 use crate::mux::registration::Registration;
 use crate::sockets::events;
 use crate::sockets::socket;
-use crate::sys;
 
 /// What is told of a socket that is closed.
 const UNTRUE: u32 = events::HUP | events::ERR;

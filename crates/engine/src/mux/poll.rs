@@ -12,7 +12,7 @@ use crate::sockets::interface::InterfaceSet;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]

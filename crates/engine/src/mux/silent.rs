@@ -13,7 +13,7 @@ use crate::mux::MuxStack;
 use crate::mux::epoll::EpollSet;
 use crate::mux::members::Key;
 use crate::mux::registration::Registration;
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 /// What a program may ask for here; the kernel knows more.
 const KNOWN_EVENTS: u32 = !(libc::EPOLLEXCLUSIVE | libc::EPOLLWAKEUP).cast_unsigned();

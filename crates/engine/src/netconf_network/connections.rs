@@ -9,7 +9,6 @@ use descriptors::OwnDescriptor;
 use netconf::{TcpConnectionInfo, TcpEnds, TcpSockets};
 
 use crate::sockets::network::{KernelConnection, KernelConnections};
-use crate::sys;
 
 /// Those of one network namespace. The two have a lock each: who asks need not wait for who is told.
 #[derive(Debug)]

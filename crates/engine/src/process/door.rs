@@ -11,7 +11,7 @@ use std::time::Duration;
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use crate::sys::{self, DoorName, Errno, Sender};
+use sys::{self, DoorName, Errno, Sender};
 
 /// What the names begin with. A number behind the first word changes with the messages.
 const NAME: &str = "libvma.door1.";

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys;
-
 /// How long the handler waits at most. The process must end, also if the internal thread is held up.
 const PATIENCE: Duration = Duration::from_millis(1500);
 

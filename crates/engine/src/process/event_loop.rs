@@ -10,8 +10,6 @@ use libc::{c_int, c_short};
 use tcp::Instant;
 use tcp::timer_wheel::TimerWheel;
 
-use crate::sys;
-
 /// Times are rounded up to multiples of this.
 const TICK: Duration = Duration::from_micros(50);
 /// How long the thread waits at most for tasks that only wait for descriptors.

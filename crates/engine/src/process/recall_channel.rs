@@ -7,7 +7,6 @@ use descriptors::OwnDescriptor;
 use libc::c_int;
 
 use crate::sockets::shared::{ChannelEnd, take_messages};
-use crate::sys;
 
 /// What `poll(2)` says of the owner's end once a descendant has shut the channel down, beside [`libc::POLLIN`] for ever.
 pub(crate) const SHUT_DOWN: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sys;
-
 /// Where the internal thread runs. Empty: wherever the kernel likes.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadPlace {

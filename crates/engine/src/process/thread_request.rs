@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::sys;
-
 /// How long is waited at most: the internal thread may be held up.
 const PATIENCE: Duration = Duration::from_secs(2);
 

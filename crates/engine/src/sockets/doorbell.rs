@@ -5,7 +5,6 @@
 //! are told of in batches, and the internal thread tells of the last ones when no more come.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sys;
 
 /// Datagrams without a pause that make a bulk sender: two milliseconds of AF_XDP at full speed.
 const STREAK_MIN: u32 = if cfg!(loom) { 1 } else { 1024 };

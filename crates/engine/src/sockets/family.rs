@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
 
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 /// The family of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

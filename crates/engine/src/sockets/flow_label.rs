@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dev_core::Protocol;
 
-use crate::sys;
-
 /// Nobody can tell from a label what else has gone into it. No lock: a thread may be here when another forks.
 static SECRET: AtomicU64 = AtomicU64::new(0);
 

@@ -8,7 +8,6 @@ use crate::sockets::host::Host;
 use crate::sockets::network::NetworkChange;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 impl<S: Stack> Host<S> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.

@@ -9,7 +9,6 @@ use crate::sockets::by_link::ByLink;
 use crate::sockets::family::Versions;
 use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// Whether an option makes a socket a member of a multicast group, ends that, or says whose datagrams it gets. The group is one of IPv4 if
 /// the level is `IPPROTO_IP`, else of IPv6.

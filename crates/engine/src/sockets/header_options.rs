@@ -6,7 +6,6 @@ use dev_core::Protocol;
 use libc::c_int;
 
 use crate::sockets::flow_label::flow_label;
-use crate::sys;
 
 /// Of packets of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use crate::sockets::seats::Seat;
 use crate::sockets::wait::{WaitQueue, Waiter, woken_here};
 use crate::sockets::watch::Rings;
-use crate::sys;
 
 /// So often in a row another thread has received what has woken the leader: it is no use.
 const IN_VAIN_MAX: u32 = 4;

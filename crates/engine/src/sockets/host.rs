@@ -24,7 +24,6 @@ use crate::sockets::settings::Settings;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 use crate::sockets::withdrawal::Withdrawal;
-use crate::sys;
 
 /// What the sockets of a process stand on.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use crate::sys::{self, ProgramEnd};
+use sys::{self, ProgramEnd};
 
 /// The eventfd that wakes it, once it runs.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 /// How many handlers have run in this thread.
 struct Counts {

@@ -24,7 +24,6 @@ use crate::sockets::network::{InterfaceFacts, Network};
 use crate::sockets::reason::Reason;
 use crate::sockets::settings::Settings;
 use crate::sockets::stack::Stack;
-use crate::sys;
 use idle::IdleTimes;
 pub(crate) use states::Absent;
 use states::States;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sockets::network::{Network, NetworkChange, NextHopKey, Resolution};
-use crate::sys;
 
 /// The answer of the network.
 #[derive(Debug)]

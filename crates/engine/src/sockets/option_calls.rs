@@ -12,7 +12,6 @@ use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 impl<S: Stack> SocketCore<S> {
     /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said so by instructions of its own, as

@@ -12,7 +12,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, SetMember, SleepingCall};
+use sys::{self, SetMember, SleepingCall};
 
 /// How many descriptors, and threads, are looked at in one go.
 const DESCRIPTORS_MAX: u32 = 1024;

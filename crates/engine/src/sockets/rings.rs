@@ -10,8 +10,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use vma_config::RingLogic;
 
-use crate::sys;
-
 pub(crate) use cores::leave_thread_free;
 pub(crate) use table::{Reserved, SharedRingTable};
 

@@ -15,7 +15,6 @@ use libc::{c_int, epoll_event, pollfd};
 use crate::sockets::interrupt;
 use crate::sockets::wait::Waiter;
 use crate::sockets::watch::{self, Rings};
-use crate::sys;
 
 /// Seats, at most: each takes two descriptors, and the kernel asks one after the other.
 const MAX: u32 = 16;

@@ -23,7 +23,6 @@ use crate::sockets::socket::{Shadow, SocketCore};
 use crate::sockets::stack::Stack;
 use crate::sockets::wait::{WaitQueue, Waiter};
 use crate::sockets::watch::{self, Rings};
-use crate::sys;
 
 /// Descriptors that fit without further memory.
 const INLINE_MAX: usize = 16;

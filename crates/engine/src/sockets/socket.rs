@@ -22,7 +22,7 @@ use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::{self, Errno};
+use sys::{self, Errno};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 

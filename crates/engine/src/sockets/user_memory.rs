@@ -7,8 +7,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sys;
-
 const PAGE_BITS: u32 = 12;
 const PAGE_BYTES: usize = 1 << PAGE_BITS;
 /// So many sets of so many pages are remembered: buffers of some pages for each of some thousand threads.

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
 
-use crate::sys;
 pub(crate) use late::WakesLater;
 pub(crate) use queue::WaitQueue;
 

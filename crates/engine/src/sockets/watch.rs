@@ -15,7 +15,6 @@ use libc::{c_int, epoll_event};
 
 use crate::sockets::lead::Lead;
 use crate::sockets::wait::Sleeps;
-use crate::sys;
 
 const EVENTS: u32 = libc::EPOLLIN as u32 | libc::EPOLLEXCLUSIVE as u32;
 

@@ -7,7 +7,6 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// How often is looked for rings at most, while sockets come into user space.
 const INTERVAL_NSEC: u64 = 100_000_000;

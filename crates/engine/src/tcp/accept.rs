@@ -11,11 +11,11 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::sockets::reason::Reason;
-use crate::sys::{self, Errno, streams};
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::{can_repair, now};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, Errno, streams};
 
 /// What came of an attempt at an `accept(2)`.
 #[derive(Debug)]

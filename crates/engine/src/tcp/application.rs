@@ -11,13 +11,13 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Sender;
 use crate::sockets::reason::Reason;
-use crate::sys::{Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Outcome;
 use crate::tcp::way::Way;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{Errno, streams};
 
 /// `TCP_CC_INFO`
 const TCP_CC_INFO: c_int = 26;

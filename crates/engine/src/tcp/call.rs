@@ -10,10 +10,10 @@ use crate::sockets::host::Host;
 use crate::sockets::interrupt::Mark;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
 use crate::tcp::TcpSocket;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
+use sys::{self, Errno};
 
 /// What became of a call so far.
 #[derive(Debug)]

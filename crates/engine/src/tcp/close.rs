@@ -9,12 +9,12 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::streams;
 use crate::tcp::common::now;
 use crate::tcp::orphan::Orphan;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::streams;
 
 /// How soon the internal thread asks for the control lock again.
 const CONTROL_INTERVAL: Duration = Duration::from_millis(1);

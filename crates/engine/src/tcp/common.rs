@@ -17,7 +17,6 @@ use crate::sockets::host::Host;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
 use crate::tcp::destroyed::Destroyed;
 use crate::tcp::ended::Ended;
 use crate::tcp::exempt::Exempt;
@@ -30,6 +29,7 @@ use crate::tcp::saved_syns::SavedSyns;
 use crate::tcp::sysctl;
 use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
+use sys::{self, streams};
 
 /// What all TCP sockets of the process share.
 pub(crate) struct Common<S: Stack> {

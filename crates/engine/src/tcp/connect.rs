@@ -16,7 +16,6 @@ use crate::sockets::interface::Interface;
 use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::reason::Reason;
-use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;
@@ -27,6 +26,7 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::way::{Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, Errno, streams};
 
 /// What becomes of a `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

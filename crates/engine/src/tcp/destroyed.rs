@@ -16,11 +16,11 @@ use libc::epoll_event;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
+use sys::{self, streams};
 
 /// The set.
 #[derive(Debug, Default)]

@@ -12,10 +12,10 @@ use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, streams};
 
 impl<S: Stack> TcpSocket<S> {
     /// Index of the interface that the kernel's socket is bound to, or 0. Over IPv6 an address may bind it, too.

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use crate::sockets::host::Host;
-use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::connect::ConnectOutcome;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, streams};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Resets the connection. No lock may be held.

@@ -27,12 +27,12 @@ use crate::sockets::interface::Interface;
 use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::network::{KernelConnection, KernelConnections, Network};
 use crate::sockets::stack::Stack;
-use crate::sys::streams;
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::deliver::Origin;
 use crate::tcp::hand_over::send_on;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::streams;
 use table::{Ends, Table};
 
 /// The connections that are exempt, and what is known of their ends.

@@ -11,13 +11,13 @@ use wire::tcp::{Options, Segment, Template, Timestamps};
 use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::sys::streams::{self, RepairQueue};
-use crate::sys::{self, Errno};
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
+use sys::streams::{self, RepairQueue};
+use sys::{self, Errno};
 
 mod remains;
 mod urgent;

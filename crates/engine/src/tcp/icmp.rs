@@ -13,12 +13,12 @@ use wire::tcp::Template;
 
 use crate::sockets::family::{link_of, scope_of};
 use crate::sockets::host::Host;
-use crate::sys::SegmentError;
 use crate::tcp::common::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::SegmentError;
 
 /// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
 #[derive(Debug, Default)]

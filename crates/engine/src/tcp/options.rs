@@ -14,7 +14,6 @@ use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::sysctl;
@@ -23,6 +22,7 @@ use crate::tcp::{TcpSocket, TcpStack};
 pub(super) use effect::TCP_INQ;
 pub use effect::takes_over_connection;
 use effect::{Effect, SO_MAX_PACING_RATE, effect};
+use sys::{self, streams};
 
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;

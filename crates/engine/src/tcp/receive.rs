@@ -7,7 +7,6 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::{Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
@@ -15,6 +14,7 @@ use crate::tcp::options::TCP_INQ;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{Errno, streams};
 
 /// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
 const MSG_CMSG_COMPAT: c_int = c_int::MIN;

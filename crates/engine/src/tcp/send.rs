@@ -7,12 +7,12 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::{Message, REHEARSAL};
 use crate::sockets::reason::Reason;
-use crate::sys::Errno;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::Errno;
 
 /// Flags that the stream knows.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT

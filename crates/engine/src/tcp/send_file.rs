@@ -9,11 +9,11 @@ use libc::{c_int, off64_t};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sys::{self, Errno};
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, Errno};
 
 /// Most octets of one call (`MAX_RW_COUNT`).
 const COUNT_MAX: usize = 0x7fff_f000;

@@ -9,13 +9,13 @@ use libc::c_int;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
-use crate::sys::{self, Errno, streams};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::send_file::{Part, Step};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, Errno, streams};
 
 /// A pipe, and how much is to go through it.
 #[derive(Debug)]

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use ::tcp::{Config, CongestionAlgorithm, EcnMode, MtuProbing, SynCookies};
 
-use crate::sys;
-
 /// What all connections of the process share.
 pub(super) fn config() -> Config {
     config_of(&|name| {

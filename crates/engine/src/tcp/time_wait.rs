@@ -17,13 +17,13 @@ use wire::tcp::{Options, Timestamps};
 use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::sys::{Errno, streams};
 use crate::tcp::common::now;
 use crate::tcp::hand_over::{connect_with, tell};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
+use sys::{Errno, streams};
 
 /// What becomes of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use libc::c_int;
 
 use crate::sockets::control::ControlRoom;
 use crate::sockets::family::Family;
-use crate::sys;
 use crate::udp::datagram::address_v6;
 
 /// What a socket's options ask for.

@@ -18,7 +18,6 @@ use crate::sockets::links::Absent;
 use crate::sockets::offload::{self, PortSharing, SocketFacts};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::udp::groups::{self, Wanted};
 use crate::udp::port_sharing::port_sharing;
 use crate::udp::{UdpSocket, UdpStack};

@@ -13,7 +13,6 @@ use crate::sockets::groups::is_looped;
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::rings::{Migration, RingPolicy, RingUser};
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::udp::send_options::{Overrides, SendOptions};
 pub(super) use resolve::{Asked, Destination, Way};
 

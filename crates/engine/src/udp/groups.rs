@@ -19,7 +19,6 @@ use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::port_users::PortUsers;
 use crate::sockets::ports::PortState;
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::udp::{UdpSocket, UdpStack};
 
 use port::{Group, Port, may_have};

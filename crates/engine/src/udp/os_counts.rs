@@ -3,8 +3,8 @@
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::Errno;
 use crate::udp::UdpSocket;
+use sys::Errno;
 
 /// IPv4 and UDP headers of a packet.
 const HEADER_BYTES: usize = 28;

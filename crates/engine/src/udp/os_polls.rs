@@ -9,8 +9,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::sys;
-
 const DISTANCE_MAX: u32 = 64;
 
 /// How long a socket in an epoll set may go without a look of its own, whatever the set is told.

@@ -13,7 +13,6 @@ use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::udp::{UdpStack, groups};
 
 /// Who else has the port of a socket with `SO_REUSEADDR`, as of now.

@@ -16,11 +16,11 @@ use crate::sockets::events;
 use crate::sockets::family::scoped;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
 use crate::udp::ancillary::{Facts, Wants};
 use crate::udp::charge::charge_bytes;
 use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
+use sys::{self, Errno};
 use told::Answers;
 
 /// Datagrams for which a queue keeps room when its socket is closed.

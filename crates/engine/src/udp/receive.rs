@@ -13,8 +13,8 @@ use crate::sockets::message::Message;
 use crate::sockets::moderation::Naps;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::{self, Errno};
 use crate::udp::UdpSocket;
+use sys::{self, Errno};
 
 /// What became of a receive call so far.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::Errno;
 use crate::udp::UdpSocket;
 use crate::udp::destination::Way;
 use crate::udp::send::SendOutcome;
+use sys::Errno;
 
 /// Bytes of the message, as many as the original's.
 const BYTES: usize = 264;

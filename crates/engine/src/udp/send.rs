@@ -13,10 +13,10 @@ use crate::sockets::host::Host;
 use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::{Message, REHEARSAL};
 use crate::sockets::reason::Reason;
-use crate::sys::{self, Errno};
 use crate::udp::destination::{Asked, Destination, SendState, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
+use sys::{self, Errno};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use libc::c_int;
 use crate::sockets::control::ControlCopy;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::udp::UdpSocket;
 
 /// Options of a socket beyond those that every socket has. Read when one of them is set.

@@ -19,11 +19,11 @@ use crate::sockets::settings::Settings;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sys::Errno;
 use crate::udp::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
+use sys::Errno;
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
 pub struct UdpSocket<S: Stack> {

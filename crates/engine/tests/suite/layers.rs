@@ -6,17 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each layer, with those that it may use beside itself.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("sync", &[]),
-    ("sys", &[]),
-    ("cpu_sharing", &["sys"]),
-    ("io_uring", &["sys"]),
-    ("sockets", &["cpu_sharing", "io_uring", "sync", "sys"]),
-    ("netconf_network", &["sockets", "sys"]),
-    ("tcp", &["cpu_sharing", "sockets", "sys"]),
-    ("udp", &["cpu_sharing", "sockets", "sys"]),
-    ("mux", &["cpu_sharing", "sockets", "sys"]),
-    ("process", &["sockets", "sys"]),
+    ("cpu_sharing", &[]),
+    ("io_uring", &[]),
+    ("sockets", &["cpu_sharing", "io_uring", "sync"]),
+    ("netconf_network", &["sockets"]),
+    ("tcp", &["cpu_sharing", "sockets"]),
+    ("udp", &["cpu_sharing", "sockets"]),
+    ("mux", &["cpu_sharing", "sockets"]),
+    ("process", &["sockets"]),
     (
         "engine",
         &[
@@ -25,7 +24,6 @@ const LAYERS: [(&str, &[&str]); 11] = [
             "netconf_network",
             "process",
             "sockets",
-            "sys",
             "tcp",
             "udp",
         ],

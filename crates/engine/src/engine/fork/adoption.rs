@@ -23,7 +23,6 @@ use crate::sockets::options::IPV6_MULTICAST_ALL;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::{Shared, WakeChannel};
 use crate::sockets::stack::Stack;
-use crate::sys;
 use crate::tcp;
 use crate::udp::UdpSocket;
 

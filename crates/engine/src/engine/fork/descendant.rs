@@ -11,6 +11,7 @@ use dev_core::Backend;
 use libc::c_int;
 
 use crate::engine::{AnySocket, Engine, EpollSet, Object};
+use crate::mux;
 use crate::process::recall_channel::Notified;
 use crate::sockets::held;
 use crate::sockets::interrupt;
@@ -18,7 +19,6 @@ use crate::sockets::seats;
 use crate::sockets::stack::Stack;
 use crate::sockets::wait;
 use crate::sockets::watch;
-use crate::{mux, sys};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket. A datagram may
 /// be lost that way, and a stream be broken, which a busy machine is not to do.

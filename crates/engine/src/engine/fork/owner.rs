@@ -9,7 +9,6 @@ use crate::sockets::hand_over;
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::sys;
 
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.

@@ -8,7 +8,6 @@ use dev_core::Backend;
 
 use crate::engine::Engine;
 use crate::process::recall_channel::Notified;
-use crate::sys;
 use crate::udp::look_after_shared_ports;
 
 /// How long a descendant waits at most.

@@ -23,7 +23,6 @@ use crate::sockets::interface::shares::Shares;
 use crate::sockets::interface::sources::RefusedSources;
 use crate::sockets::stack::Stack;
 use crate::sockets::wait::WakesLater;
-use crate::sys;
 
 /// Whose a packet is.
 pub(super) struct Tables<S: Stack> {

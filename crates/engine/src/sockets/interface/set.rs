@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use super::{Interface, RingSet};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;

@@ -11,7 +11,6 @@ use crate::sockets::delivery::Parsed;
 use crate::sockets::interface::Interface;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// Who shares a local address.
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use dev_core::{Backend, Frame, RxRing, Steering};
 
 use super::Interface;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 /// Who asks for it, and since when the device notes it.
 #[derive(Debug)]

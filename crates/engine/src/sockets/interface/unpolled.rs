@@ -7,7 +7,6 @@ use dev_core::Backend;
 use crate::sockets::interface::Interface;
 use crate::sockets::interface::receiving::ReceiveRing;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 impl<S: Stack> Interface<S> {
     /// Takes in what has come by each ring, unless a call of the program has received by it since this was last called; a packet more

@@ -10,8 +10,6 @@ use descriptors::OwnDescriptor;
 use libc::{c_int, pid_t};
 use stats::{RingSnapshot, Segment};
 
-use crate::sys;
-
 /// A process that has an interface's XDP program attached, or its queues.
 #[derive(Debug)]
 pub(crate) struct Holder {

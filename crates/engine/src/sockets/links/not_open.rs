@@ -2,7 +2,6 @@
 
 use crate::sockets::links::holder::Holder;
 use crate::sockets::reason::Reason;
-use crate::sys;
 
 /// How long an interface that could not be opened is left alone.
 const OPEN_AGAIN_NSEC: u64 = 1_000_000_000;

@@ -14,7 +14,6 @@ use crate::sockets::network::InterfaceFacts;
 use crate::sockets::notice;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys;
 
 impl<S: Stack> Links<S> {
     /// An interface, opened if it was not. While another thread opens it, there is none.

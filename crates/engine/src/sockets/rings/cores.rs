@@ -4,8 +4,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys;
-
 thread_local! {
     /// The core that the thread was given.
     static CORE: Cell<Option<u32>> = const { Cell::new(None) };

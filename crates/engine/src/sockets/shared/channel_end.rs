@@ -5,8 +5,6 @@ use std::os::fd::AsRawFd;
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-use crate::sys;
-
 /// An end that a process may have closed in a way that no hook sees: its number may stand for another file.
 #[derive(Debug)]
 pub(crate) struct ChannelEnd {

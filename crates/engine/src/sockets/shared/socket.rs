@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::sys;
 
 /// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a descendant that was born
 /// in an earlier life of the object asks for nothing that it does not have.

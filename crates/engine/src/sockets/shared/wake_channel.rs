@@ -7,7 +7,6 @@
 use libc::c_int;
 
 use super::channel_end::{ChannelEnd, take_messages};
-use crate::sys;
 
 /// Both ends.
 #[derive(Debug)]

@@ -79,7 +79,6 @@ pub(super) fn takes(waiter: &Arc<Waiter>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
 
     fn is_signalled(waiter: &Waiter) -> bool {
         sys::poll_one(waiter.fd(), libc::POLLIN).is_ok_and(|ready| ready != 0)

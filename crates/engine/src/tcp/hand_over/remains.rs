@@ -11,12 +11,12 @@ use libc::c_int;
 use super::{begin_again, bind, octets, packet, put_all};
 use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
-use crate::sys::streams::{self, RepairQueue};
-use crate::sys::{self, Errno};
 use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;
 use crate::tcp::stream::Stream;
 use crate::tcp::time_wait::{self, Wait};
+use sys::streams::{self, RepairQueue};
+use sys::{self, Errno};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has taken the end.
 const LOOKS: u32 = 50;

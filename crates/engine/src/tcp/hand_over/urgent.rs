@@ -9,10 +9,10 @@ use libc::c_int;
 
 use super::{PART_BYTES, octets, parts_of, peers_header, put_all, say_with};
 use crate::sockets::host::Host;
-use crate::sys::streams::{self, RepairQueue};
-use crate::sys::{self, Errno};
 use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;
+use sys::streams::{self, RepairQueue};
+use sys::{self, Errno};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has what was sent to it.
 const LOOKS: u32 = 20;

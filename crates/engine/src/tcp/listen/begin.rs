@@ -11,7 +11,6 @@ use libc::c_int;
 use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
-use crate::sys::{self, streams};
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
 use crate::tcp::listen::Listening;
@@ -20,6 +19,7 @@ use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
+use sys::{self, streams};
 
 /// How a socket begins to listen.
 pub(super) struct Beginning {

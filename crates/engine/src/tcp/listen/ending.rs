@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
-use crate::sys;
 use crate::tcp::common::now;
 use crate::tcp::listen::Listening;
 use crate::tcp::socket::Role;

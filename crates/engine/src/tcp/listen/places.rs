@@ -10,10 +10,10 @@ use crate::sockets::interface::Interface;
 use crate::sockets::network::InterfaceFacts;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
 use crate::tcp::offload::{server_rule, server_rules_tell_apart};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
+use sys::{self, Errno};
 
 /// Where connections come in.
 #[derive(Clone, Copy)]

@@ -19,13 +19,13 @@ use crate::sockets::interface::Interface;
 use crate::sockets::network::Network;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, streams};
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::hand_over::{packet, peers_header, send_on};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::{Common, TcpSocket, TcpStack};
+use sys::{self, streams};
 
 /// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
 pub(in crate::tcp) struct Returning<S: Stack> {

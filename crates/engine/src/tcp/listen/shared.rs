@@ -17,7 +17,6 @@ use crate::sockets::network::PortUser;
 use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
-use crate::sys;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 

@@ -10,7 +10,6 @@ use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
-use crate::sys;
 use crate::tcp::listen::backlog_in_kernel;
 use crate::tcp::listen::begin::Beginning;
 use crate::tcp::{TcpSocket, TcpStack};

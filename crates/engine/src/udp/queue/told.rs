@@ -9,11 +9,11 @@ use libc::c_int;
 use crate::sockets::control::ControlRoom;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::sys::{self, Errno};
 use crate::udp::ancillary::{self, Facts, Headers, Wants};
 use crate::udp::queue::ReceiveQueue;
 use crate::udp::queue::merged::Run;
 use crate::udp::{Received, UdpSocket};
+use sys::{self, Errno};
 
 /// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
 const ANSWERS_NSEC: u64 = 100_000_000;

@@ -20,7 +20,7 @@ pub fn do_without(number: c_long) {
 }
 
 /// Whether a call may be made.
-pub(crate) fn may_call(number: c_long) -> bool {
+pub fn may_call(number: c_long) -> bool {
     place(number).is_none_or(|(word, bit)| word.load(Ordering::Relaxed) & bit == 0)
 }
 

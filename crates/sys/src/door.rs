@@ -11,7 +11,7 @@ use super::{Errno, check, owned};
 
 /// An address of a Unix socket: where an answer goes.
 #[derive(Clone, Copy)]
-pub(crate) struct DoorName {
+pub struct DoorName {
     address: sockaddr_un,
     len: socklen_t,
 }
@@ -27,7 +27,7 @@ const NAME_OFFSET: usize = mem::offset_of!(sockaddr_un, sun_path);
 
 impl DoorName {
     /// An abstract one of these letters. `None`: they are too many.
-    pub(crate) fn new(name: &[u8]) -> Option<Self> {
+    pub fn new(name: &[u8]) -> Option<Self> {
         // SAFETY: all-zero is a value of this struct of integers.
         let mut address: sockaddr_un = unsafe { mem::zeroed() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;
@@ -56,20 +56,20 @@ impl DoorName {
 
 /// Who has sent a message, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sender {
-    pub(crate) process: libc::pid_t,
-    pub(crate) user: libc::uid_t,
+pub struct Sender {
+    pub process: libc::pid_t,
+    pub user: libc::uid_t,
 }
 
 /// A message, and who has sent it from where.
-pub(crate) struct DoorMessage {
-    pub(crate) len: usize,
-    pub(crate) sender: Option<Sender>,
-    pub(crate) from: DoorName,
+pub struct DoorMessage {
+    pub len: usize,
+    pub sender: Option<Sender>,
+    pub from: DoorName,
 }
 
 /// A socket with a name, or with one of the kernel's choice.
-pub(crate) fn door_socket(name: Option<DoorName>) -> Result<OwnDescriptor, Errno> {
+pub fn door_socket(name: Option<DoorName>) -> Result<OwnDescriptor, Errno> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) })?;
@@ -88,7 +88,7 @@ pub(crate) fn door_socket(name: Option<DoorName>) -> Result<OwnDescriptor, Errno
 struct ControlRoom([u8; 64]);
 
 /// Receives a message without waiting. Descriptors that come with one are not taken.
-pub(crate) fn take_from_door(fd: c_int, buffer: &mut [u8]) -> Result<DoorMessage, Errno> {
+pub fn take_from_door(fd: c_int, buffer: &mut [u8]) -> Result<DoorMessage, Errno> {
     let mut from = DoorName::any();
     // SAFETY: all-zero is a value of this struct of integers and pointers.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -138,7 +138,7 @@ fn sender_of(message: &libc::msghdr) -> Option<Sender> {
 }
 
 /// Sends a message without waiting.
-pub(crate) fn send_to_door(fd: c_int, bytes: &[u8], to: &DoorName) -> Result<(), Errno> {
+pub fn send_to_door(fd: c_int, bytes: &[u8], to: &DoorName) -> Result<(), Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: data and address are readable for their lengths.
     check(unsafe {

@@ -16,7 +16,7 @@ pub fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
 }
 
 /// What is ready of one descriptor now, of these events and those that `poll(2)` always tells; 0: nothing.
-pub(crate) fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno> {
+pub fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno> {
     let mut polled = [libc::pollfd {
         fd,
         events,
@@ -58,7 +58,7 @@ fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
 ///
 /// # Safety
 /// Each set must have room for `count` descriptors.
-pub(crate) unsafe fn select_now(
+pub unsafe fn select_now(
     count: c_int,
     [read, write, except]: [*mut libc::fd_set; 3],
 ) -> Result<usize, Errno> {
@@ -82,7 +82,7 @@ pub(crate) unsafe fn select_now(
 }
 
 /// `poll(2)` for the library's own thread.
-pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
+pub fn wait(fds: &mut [libc::pollfd], timeout: Duration) {
     match poll(fds, timeout) {
         Ok(_) | Err(Errno(libc::EINTR)) => {}
         // More than the program allows itself now (`RLIMIT_NOFILE`).

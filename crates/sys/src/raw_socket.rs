@@ -11,7 +11,7 @@ use super::{Errno, Sockaddr, check, owned};
 
 /// Raw sockets of both families whose packets bring their own headers. A forked child closes them.
 #[derive(Debug)]
-pub(crate) struct RawSocket {
+pub struct RawSocket {
     v4: OfFamily,
     /// `None`: the kernel has no IPv6.
     v6: Option<OfFamily>,
@@ -26,7 +26,7 @@ struct OfFamily {
 
 impl RawSocket {
     /// Opens them with high numbers. Needs `CAP_NET_RAW`.
-    pub(crate) fn open() -> Result<Self, Errno> {
+    pub fn open() -> Result<Self, Errno> {
         Ok(Self {
             v4: OfFamily::open(libc::AF_INET)?,
             v6: OfFamily::open(libc::AF_INET6).ok(),
@@ -34,13 +34,13 @@ impl RawSocket {
     }
 
     /// Whether the descriptors are still these sockets.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.v4.is_open() && self.v6.as_ref().is_none_or(OfFamily::is_open)
     }
 
     /// Sends an IP packet to its own destination, mostly an address of this host. If that is link-local, `link_index` is the interface
     /// that it is on.
-    pub(crate) fn send(&self, packet: &[u8], link_index: u32) -> bool {
+    pub fn send(&self, packet: &[u8], link_index: u32) -> bool {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => destination::<4>(packet, 16).is_some_and(|to| self.v4.send(packet, to)),
             Some(6) => destination::<16>(packet, 24).is_some_and(|to| {
@@ -107,7 +107,7 @@ impl OfFamily {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::message_pair;
+    use crate::message_pair;
 
     #[test]
     fn a_number_that_is_another_file_now_is_not_taken_for_it() {

@@ -30,7 +30,7 @@ const LOAD_BYTE_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as 
 /// come here only if they begin a connection, which the kernel answers.
 ///
 /// The kernel's connections have the filter that their listener had when they were made: whoever accepts them takes it away.
-pub(crate) fn refuse_ways_in(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(), Errno> {
+pub fn refuse_ways_in(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(), Errno> {
     if ways.is_empty() {
         let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
         return detached.or_else(|errno| match errno {
@@ -134,7 +134,7 @@ mod tests {
     use testkit::eventually;
 
     use super::*;
-    use crate::sys::poll_one;
+    use crate::poll_one;
 
     const LIMIT: Duration = Duration::from_secs(10);
     /// The loopback's interface.

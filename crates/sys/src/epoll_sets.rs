@@ -4,15 +4,15 @@ use libc::c_int;
 
 /// A descriptor in an epoll set, with what the set was told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SetMember {
-    pub(crate) fd: c_int,
-    pub(crate) events: u32,
-    pub(crate) data: u64,
-    pub(crate) inode: u64,
+pub struct SetMember {
+    pub fd: c_int,
+    pub events: u32,
+    pub data: u64,
+    pub inode: u64,
 }
 
 /// The descriptors of all sets. `None`: there is no `/proc`.
-pub(crate) fn epoll_sets() -> Option<Vec<c_int>> {
+pub fn epoll_sets() -> Option<Vec<c_int>> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     let sets = entries.flatten().filter(|entry| {
         std::fs::read_link(entry.path())
@@ -25,7 +25,7 @@ pub(crate) fn epoll_sets() -> Option<Vec<c_int>> {
 }
 
 /// What is in a set. Nothing if the descriptor is none.
-pub(crate) fn set_members(set: c_int) -> Vec<SetMember> {
+pub fn set_members(set: c_int) -> Vec<SetMember> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap_or_default();
     text.lines().filter_map(SetMember::parse).collect()
 }
@@ -56,23 +56,22 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
-    use crate::sys;
 
     #[test]
     fn members_of_a_set_are_read() {
         let (reader, _writer) = std::io::pipe().unwrap();
-        let (set, fd) = (sys::epoll().unwrap(), reader.as_raw_fd());
+        let (set, fd) = (crate::epoll().unwrap(), reader.as_raw_fd());
         let event = libc::epoll_event {
             events: 1,
             u64: 0xfedc_ba98_7654_3210,
         };
-        assert!(sys::epoll_add(set.as_raw_fd(), fd, event));
+        assert!(crate::epoll_add(set.as_raw_fd(), fd, event));
         let member = SetMember {
             fd,
             // The kernel adds what it reports to everybody.
             events: 0x19,
             data: 0xfedc_ba98_7654_3210,
-            inode: sys::inode(fd),
+            inode: crate::inode(fd),
         };
         assert_eq!(set_members(set.as_raw_fd()), [member]);
         assert_eq!(set_members(fd), []);

@@ -18,18 +18,18 @@ const SO_BUF_LOCK: c_int = 72;
 /// A queue of a socket under repair.
 #[derive(Clone, Copy, Debug)]
 #[repr(i32)]
-pub(crate) enum RepairQueue {
+pub enum RepairQueue {
     Receive = 1,
     Send = 2,
 }
 
 /// Begins the repair. Needs `CAP_NET_ADMIN`.
-pub(crate) fn repair_begins(fd: c_int) -> Result<(), Errno> {
+pub fn repair_begins(fd: c_int) -> Result<(), Errno> {
     with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON))
 }
 
 /// Ends it. With `probes` an established connection asks its peer for a sign of life.
-pub(crate) fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
+pub fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
     let off = if probes {
         REPAIR_OFF
     } else {
@@ -39,35 +39,30 @@ pub(crate) fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
 }
 
 /// Sets where a queue of a socket that is not connected begins.
-pub(crate) fn set_queue_number(fd: c_int, queue: RepairQueue, number: u32) -> Result<(), Errno> {
+pub fn set_queue_number(fd: c_int, queue: RepairQueue, number: u32) -> Result<(), Errno> {
     choose_queue(fd, queue)?;
     set_tcp_option(fd, libc::TCP_QUEUE_SEQ, &number)
 }
 
 /// What is sent from here on goes into this queue.
-pub(crate) fn choose_queue(fd: c_int, queue: RepairQueue) -> Result<(), Errno> {
+pub fn choose_queue(fd: c_int, queue: RepairQueue) -> Result<(), Errno> {
     set_tcp_option(fd, libc::TCP_REPAIR_QUEUE, &(queue as c_int))
 }
 
 /// An option of level `IPPROTO_TCP`.
-pub(crate) fn set_tcp_option<T: Copy>(fd: c_int, name: c_int, value: &T) -> Result<(), Errno> {
+pub fn set_tcp_option<T: Copy>(fd: c_int, name: c_int, value: &T) -> Result<(), Errno> {
     set_option(fd, libc::IPPROTO_TCP, name, value)
 }
 
 /// Any option.
-pub(crate) fn set_option<T: Copy>(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: &T,
-) -> Result<(), Errno> {
+pub fn set_option<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &T) -> Result<(), Errno> {
     let (value, len) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
     // SAFETY: the kernel reads `len` bytes, the size of `value`.
     check(unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, len) }).map(|_| ())
 }
 
 /// An option that is a list of bytes; returns how many there are.
-pub(crate) fn option_bytes(
+pub fn option_bytes(
     fd: c_int,
     level: c_int,
     name: c_int,
@@ -81,14 +76,14 @@ pub(crate) fn option_bytes(
 }
 
 /// The connection's state, by Linux's number (`tcpi_state`, the first octet of `struct tcp_info`).
-pub(crate) fn state(fd: c_int) -> Option<u8> {
+pub fn state(fd: c_int) -> Option<u8> {
     let mut state = [0];
     option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state).ok()?;
     Some(state[0])
 }
 
 /// How many octets have come to a connection since it began, those put into it included.
-pub(crate) fn received_octets(fd: c_int) -> Option<u64> {
+pub fn received_octets(fd: c_int) -> Option<u64> {
     // `struct tcp_info`: `tcpi_bytes_received`
     const OFFSET: usize = 128;
     let mut info = [0; OFFSET + 8];
@@ -97,7 +92,7 @@ pub(crate) fn received_octets(fd: c_int) -> Option<u64> {
 }
 
 /// Takes the urgent octet, without waiting.
-pub(crate) fn take_urgent(fd: c_int) {
+pub fn take_urgent(fd: c_int) {
     let mut octet = [0_u8];
     let none = std::ptr::null_mut::<c_void>();
     let flags = libc::MSG_OOB | libc::MSG_DONTWAIT;
@@ -116,7 +111,7 @@ pub(crate) fn take_urgent(fd: c_int) {
 }
 
 /// The next number that a socket sends, which only repair tells. It ends quietly.
-pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
+pub fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
     repair_begins(fd)?;
     choose_queue(fd, RepairQueue::Send)?;
     let number = super::option_int(fd, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ)?;
@@ -125,14 +120,14 @@ pub(crate) fn send_queue_number(fd: c_int) -> Result<u32, Errno> {
 }
 
 /// What tells a socket from all others of the host (`SO_COOKIE`).
-pub(crate) fn cookie(fd: c_int) -> Result<u64, Errno> {
+pub fn cookie(fd: c_int) -> Result<u64, Errno> {
     let mut cookie = [0; 8];
     option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
     Ok(u64::from_ne_bytes(cookie))
 }
 
 /// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
-pub(crate) fn segments_received(fd: c_int) -> u32 {
+pub fn segments_received(fd: c_int) -> u32 {
     /// Where the number lies in `struct tcp_info` (include/uapi/linux/tcp.h).
     const SEGS_IN_OFFSET: usize = 140;
     let mut info = [0; SEGS_IN_OFFSET + 4];
@@ -143,13 +138,13 @@ pub(crate) fn segments_received(fd: c_int) -> u32 {
 }
 
 /// `connect(2)`; the address is of the socket's family.
-pub(crate) fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
+pub fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_connect, fd, Sockaddr::from(peer).as_bytes())
 }
 
 /// What a socket sends that is connected after this is lost on this host (`true`), until that is taken back: it is told to go by way of a
 /// loopback address, where packets with such an option are dropped (`accept_source_route`, `seg6_enabled`).
-pub(crate) fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
+pub fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
     /// `IPOPT_LSRR` by way of 127.0.0.1, and `IPOPT_END`.
     const V4: [u8; 8] = [131, 7, 4, 127, 0, 0, 1, 0];
     /// `struct ipv6_sr_hdr` with one segment, ::1.
@@ -169,12 +164,12 @@ pub(crate) fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), E
 }
 
 /// `bind(2)`; the address is of the socket's family.
-pub(crate) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
+pub fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())
 }
 
 /// Binds a socket to the interface with this index; 0: to none any more.
-pub(crate) fn bind_to_device(fd: c_int, link_index: u32) {
+pub fn bind_to_device(fd: c_int, link_index: u32) {
     // Of one that is bound already it takes CAP_NET_RAW.
     let bind = || set_option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &link_index);
     if let Err(Errno(errno)) = with_rights(bind) {
@@ -183,7 +178,7 @@ pub(crate) fn bind_to_device(fd: c_int, link_index: u32) {
 }
 
 /// Dissolves a connection, quietly under repair, and forgets the error that this leaves behind.
-pub(crate) fn disconnect(fd: c_int) -> Result<(), Errno> {
+pub fn disconnect(fd: c_int) -> Result<(), Errno> {
     let nobody = [0; size_of::<libc::sockaddr_in>()];
     const _: () = assert!(libc::AF_UNSPEC == 0);
     with_address(libc::SYS_connect, fd, &nobody)?;
@@ -197,7 +192,7 @@ fn with_address(call: c_long, fd: c_int, address: &[u8]) -> Result<(), Errno> {
 }
 
 /// A new TCP socket of the program's that carries IPv4; `flags` are `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
-pub(crate) fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
+pub fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
     let kind = libc::SOCK_STREAM | flags;
     // SAFETY: integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, 0) })? as c_int;
@@ -209,7 +204,7 @@ pub(crate) fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
 }
 
 /// Has a number stand for another socket; what it says of `execve(2)` stays.
-pub(crate) fn takes_place(socket: c_int, number: c_int) -> Result<(), Errno> {
+pub fn takes_place(socket: c_int, number: c_int) -> Result<(), Errno> {
     let flags = match super::process::closes_on_exec(number) {
         true => libc::O_CLOEXEC,
         false => 0,
@@ -219,12 +214,12 @@ pub(crate) fn takes_place(socket: c_int, number: c_int) -> Result<(), Errno> {
 }
 
 /// Closes one that nobody has seen.
-pub(crate) fn close(fd: c_int) {
+pub fn close(fd: c_int) {
     super::close(fd);
 }
 
 /// Copies an option of one socket to another, whatever its type.
-pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
+pub fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     let mut value = [0; 64];
     let Ok(len) = option_bytes(from, level, name, &mut value) else {
         return;
@@ -236,7 +231,7 @@ pub(crate) fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
 
 /// Has a buffer of one socket be as large as another's (`SO_RCVBUF`, `SO_SNDBUF`), also if it is larger than the system lets programs
 /// ask for. The kernel doubles what it is asked for.
-pub(crate) fn copy_buffer(from: c_int, to: c_int, name: c_int) {
+pub fn copy_buffer(from: c_int, to: c_int, name: c_int) {
     let force = match name {
         libc::SO_RCVBUF => libc::SO_RCVBUFFORCE,
         _ => libc::SO_SNDBUFFORCE,
@@ -251,13 +246,13 @@ pub(crate) fn copy_buffer(from: c_int, to: c_int, name: c_int) {
 }
 
 /// `shutdown(2)`
-pub(crate) fn shutdown(fd: c_int, how: c_int) -> Result<(), Errno> {
+pub fn shutdown(fd: c_int, how: c_int) -> Result<(), Errno> {
     // SAFETY: integers.
     check(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }).map(|_| ())
 }
 
 /// Puts bytes into a socket's send queue, or under repair into that which was chosen, without waiting. Returns how many found room.
-pub(crate) fn put(fd: c_int, mut bytes: &[u8]) -> Result<usize, Errno> {
+pub fn put(fd: c_int, mut bytes: &[u8]) -> Result<usize, Errno> {
     let len = bytes.len();
     while !bytes.is_empty() {
         let piece = &bytes[..bytes.len().min(PIECE)];
@@ -289,14 +284,14 @@ const PIECE: usize = 1 << 14;
 
 /// Sizes of a socket's buffers and which of them the program has chosen.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     send: c_int,
     receive: c_int,
     locks: c_int,
 }
 
 /// Makes room for whole queues; returns what [`restore_buffers`] takes. Needs `CAP_NET_ADMIN`.
-pub(crate) fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
+pub fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
     let option = |name| super::option_int(fd, libc::SOL_SOCKET, name).unwrap_or(0);
     let before = Buffers {
         send: option(libc::SO_SNDBUF),
@@ -319,7 +314,7 @@ pub(crate) fn widen_buffers(fd: c_int, send: usize, receive: usize) -> Buffers {
 const ROOM_BESIDE: usize = 1 << 17;
 
 /// The sizes that the program has chosen hold again; the others follow the connection as before.
-pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
+pub fn restore_buffers(fd: c_int, before: Buffers) {
     const SEND_IS_LOCKED: c_int = 1;
     const RECEIVE_IS_LOCKED: c_int = 2;
     for (name, size, lock) in [
@@ -334,7 +329,7 @@ pub(crate) fn restore_buffers(fd: c_int, before: Buffers) {
 }
 
 /// A socket of the kernel's that is connected without a packet, under repair, at a number of ours.
-pub(crate) fn connected_silently(
+pub fn connected_silently(
     domain: c_int,
     local: SocketAddr,
     peer: SocketAddr,
@@ -350,7 +345,7 @@ pub(crate) fn connected_silently(
 
 /// Who else may bind the socket's port (`SO_REUSEADDR`): the repair shares it with all that set the option (`SK_FORCE_REUSE`), and its
 /// end with nobody.
-pub(crate) fn share_port(fd: c_int, reuses: bool) {
+pub fn share_port(fd: c_int, reuses: bool) {
     let _ = set_option(
         fd,
         libc::SOL_SOCKET,
@@ -360,18 +355,14 @@ pub(crate) fn share_port(fd: c_int, reuses: bool) {
 }
 
 /// Connects a new socket without a packet. It stays under repair, and [`share_port`] is the caller's to call.
-pub(crate) fn connect_silently(
-    fd: c_int,
-    local: SocketAddr,
-    peer: SocketAddr,
-) -> Result<(), Errno> {
+pub fn connect_silently(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Errno> {
     repair_begins(fd)?;
     bind(fd, local)?;
     connect(fd, peer)
 }
 
 /// Sets or clears `O_NONBLOCK`.
-pub(crate) fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno> {
+pub fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno> {
     let flags = super::status_flags(fd)?;
     let flags = match nonblocking {
         true => flags | libc::O_NONBLOCK,
@@ -382,7 +373,7 @@ pub(crate) fn set_nonblocking(fd: c_int, nonblocking: bool) -> Result<(), Errno>
 }
 
 /// How much there is to read (`FIONREAD`).
-pub(crate) fn readable_len(fd: c_int) -> usize {
+pub fn readable_len(fd: c_int) -> usize {
     let mut len: c_int = 0;
     // SAFETY: the kernel writes an int there.
     let asked = check(unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::FIONREAD, &raw mut len) });
@@ -390,7 +381,7 @@ pub(crate) fn readable_len(fd: c_int) -> usize {
 }
 
 /// Takes so many octets out of what the kernel's socket has received, and forgets them.
-pub(crate) fn discard(fd: c_int, count: usize) {
+pub fn discard(fd: c_int, count: usize) {
     let (flags, nothing) = (
         libc::MSG_TRUNC | libc::MSG_DONTWAIT,
         std::ptr::null_mut::<u8>(),

@@ -10,11 +10,11 @@ const INET6_LEN_MIN: usize = 24;
 const _: () = assert!(SOCKADDR_IN_LEN == 16 && INET6_LEN == 28);
 
 /// Bytes of a `struct sockaddr_in`.
-pub(crate) const SOCKADDR_IN_LEN: usize = size_of::<sockaddr_in>();
+pub const SOCKADDR_IN_LEN: usize = size_of::<sockaddr_in>();
 
 /// A `struct sockaddr_in`.
 #[inline]
-pub(crate) fn sockaddr_in(address: SocketAddrV4) -> [u8; SOCKADDR_IN_LEN] {
+pub fn sockaddr_in(address: SocketAddrV4) -> [u8; SOCKADDR_IN_LEN] {
     let mut bytes = [0; SOCKADDR_IN_LEN];
     bytes[..2].copy_from_slice(&(libc::AF_INET as sa_family_t).to_ne_bytes());
     bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -68,7 +68,7 @@ impl From<SocketAddr> for Sockaddr {
 /// # Safety
 /// `address` must be readable for [`SOCKADDR_IN_LEN`] bytes.
 #[inline(always)]
-pub(crate) unsafe fn read_sockaddr_in(address: *const c_void) -> Option<SocketAddrV4> {
+pub unsafe fn read_sockaddr_in(address: *const c_void) -> Option<SocketAddrV4> {
     // SAFETY: the caller's promise.
     let start = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
     // As it lies in memory.
@@ -82,7 +82,7 @@ pub(crate) unsafe fn read_sockaddr_in(address: *const c_void) -> Option<SocketAd
 /// # Safety
 /// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are fewer.
 #[inline]
-pub(crate) unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Option<SocketAddr> {
+pub unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Option<SocketAddr> {
     let len = len as usize;
     if address.is_null() || len < SOCKADDR_IN_LEN {
         return None;

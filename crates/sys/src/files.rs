@@ -9,13 +9,13 @@ use super::{Errno, check};
 
 /// What `fstat(2)` says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileStatus {
+pub struct FileStatus {
     /// One of `S_IFMT`.
-    pub(crate) kind: libc::mode_t,
-    pub(crate) len: u64,
+    pub kind: libc::mode_t,
+    pub len: u64,
 }
 
-pub(crate) fn file_status(fd: c_int) -> Result<FileStatus, Errno> {
+pub fn file_status(fd: c_int) -> Result<FileStatus, Errno> {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one `struct stat`.
@@ -27,11 +27,11 @@ pub(crate) fn file_status(fd: c_int) -> Result<FileStatus, Errno> {
 }
 
 /// Where the next `read(2)` would begin.
-pub(crate) fn file_position(fd: c_int) -> Result<off64_t, Errno> {
+pub fn file_position(fd: c_int) -> Result<off64_t, Errno> {
     seek(fd, 0, libc::SEEK_CUR)
 }
 
-pub(crate) fn set_file_position(fd: c_int, position: off64_t) -> Result<(), Errno> {
+pub fn set_file_position(fd: c_int, position: off64_t) -> Result<(), Errno> {
     seek(fd, position, libc::SEEK_SET).map(drop)
 }
 
@@ -41,12 +41,7 @@ fn seek(fd: c_int, offset: off64_t, whence: c_int) -> Result<off64_t, Errno> {
 }
 
 /// Replaces what is in `chunk` by at most `most` octets of a file, from `at` on. Returns how many there were: 0 at its end.
-pub(crate) fn read_at(
-    fd: c_int,
-    at: off64_t,
-    chunk: &mut Vec<u8>,
-    most: usize,
-) -> Result<usize, Errno> {
+pub fn read_at(fd: c_int, at: off64_t, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
     chunk.clear();
     chunk.reserve_exact(most);
     // SAFETY: the vector has room for so many octets, and the kernel writes no more.
@@ -60,7 +55,7 @@ pub(crate) fn read_at(
 
 /// Replaces what is in `chunk` by what a pipe has, at most `most` octets. Returns how many: 0 at its end. Fails with `EAGAIN` if there is
 /// nothing, and with `EOPNOTSUPP` if the kernel cannot say so.
-pub(crate) fn read_now(pipe: c_int, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
+pub fn read_now(pipe: c_int, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
     chunk.clear();
     chunk.reserve(most);
     let part = libc::iovec {
@@ -76,7 +71,7 @@ pub(crate) fn read_now(pipe: c_int, chunk: &mut Vec<u8>, most: usize) -> Result<
 }
 
 /// Writes to a pipe what has room there now. Errors as of [`read_now`].
-pub(crate) fn write_now(pipe: c_int, octets: &[u8]) -> Result<usize, Errno> {
+pub fn write_now(pipe: c_int, octets: &[u8]) -> Result<usize, Errno> {
     let part = libc::iovec {
         iov_base: octets.as_ptr().cast_mut().cast(),
         iov_len: octets.len(),

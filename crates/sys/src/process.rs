@@ -12,7 +12,7 @@ use super::{Errno, check, may_call, owned, poll_one};
 
 /// What tells a socket from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileId {
+pub struct FileId {
     device: u64,
     inode: u64,
 }
@@ -24,7 +24,7 @@ impl FileId {
 }
 
 /// What a descriptor stands for; `None` if it is closed.
-pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
+pub fn file_id(fd: c_int) -> Option<FileId> {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one `struct stat`.
@@ -36,7 +36,7 @@ pub(crate) fn file_id(fd: c_int) -> Option<FileId> {
 }
 
 /// Two connected sockets for messages, which never block, both the library's. A forked child keeps the second only.
-pub(crate) fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
+pub fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
     let [first, second] = connected_pair()?;
     Ok((
         OwnDescriptor::new(first),
@@ -45,7 +45,7 @@ pub(crate) fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
 }
 
 /// The same, of which a forked child keeps both.
-pub(crate) fn lasting_message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
+pub fn lasting_message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
     let [first, second] = connected_pair()?.map(OwnDescriptor::kept_by_child);
     Ok((first, second))
 }
@@ -69,7 +69,7 @@ fn connected_pair() -> Result<[OwnedFd; 2], Errno> {
 }
 
 /// A descriptor of a process, which becomes readable when that has ended (pidfd_open(2), Linux 5.3).
-pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
+pub fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
     if !may_call(libc::SYS_pidfd_open) {
         return Err(Errno(libc::EPERM));
     }
@@ -80,7 +80,7 @@ pub(crate) fn process_fd(process: libc::pid_t) -> Result<OwnDescriptor, Errno> {
 }
 
 /// Whether a process has not ended. One that its parent has not heard of yet has.
-pub(crate) fn is_running(process: libc::pid_t) -> bool {
+pub fn is_running(process: libc::pid_t) -> bool {
     let Ok(process) = process_fd(process) else {
         // Where that cannot be asked it is not known to have ended.
         return !may_call(libc::SYS_pidfd_open);
@@ -89,13 +89,13 @@ pub(crate) fn is_running(process: libc::pid_t) -> bool {
 }
 
 /// The process that started this one, or took it in its parent's place.
-pub(crate) fn parent_process_id() -> libc::pid_t {
+pub fn parent_process_id() -> libc::pid_t {
     // SAFETY: getppid has no preconditions.
     unsafe { libc::syscall(libc::SYS_getppid) as libc::pid_t }
 }
 
 /// Sends a message of one byte, without a signal when nobody can receive it.
-pub(crate) fn send_message(fd: c_int) -> Result<(), Errno> {
+pub fn send_message(fd: c_int) -> Result<(), Errno> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let byte = 0_u8;
     let (data, len) = (&raw const byte, 1usize);
@@ -105,7 +105,7 @@ pub(crate) fn send_message(fd: c_int) -> Result<(), Errno> {
 }
 
 /// Takes a message; `false`: there is none. One that was shut down always has one.
-pub(crate) fn take_message(fd: c_int) -> bool {
+pub fn take_message(fd: c_int) -> bool {
     let (data, len) = (std::ptr::null_mut::<u8>(), 0usize);
     let (from, from_len) = (
         std::ptr::null_mut::<libc::sockaddr>(),
@@ -117,14 +117,14 @@ pub(crate) fn take_message(fd: c_int) -> bool {
 }
 
 /// Whether `execve(2)` closes the descriptor.
-pub(crate) fn closes_on_exec(fd: c_int) -> bool {
+pub fn closes_on_exec(fd: c_int) -> bool {
     // SAFETY: fcntl with F_GETFD takes no pointer.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) };
     flags >= 0 && flags as c_int & libc::FD_CLOEXEC != 0
 }
 
 /// Waits until another process wakes those that wait on `word`, unless it is not `expected` any more, or `limit` has passed.
-pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
+pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
     let limit = libc::timespec {
         tv_sec: limit.as_secs() as libc::time_t,
         tv_nsec: limit.subsec_nanos().into(),
@@ -142,7 +142,7 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
 }
 
 /// Wakes everybody who waits on `word`, in every process.
-pub(crate) fn futex_wake_all(word: &AtomicU32) {
+pub fn futex_wake_all(word: &AtomicU32) {
     // SAFETY: the word outlives the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) };
 }

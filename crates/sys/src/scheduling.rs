@@ -5,14 +5,14 @@ use std::{io, mem};
 use super::may_call;
 
 /// `sched_yield(2)`: lets others run that wait for this CPU. Returns at once if nobody does.
-pub(crate) fn yield_cpu() {
+pub fn yield_cpu() {
     // SAFETY: sched_yield has no preconditions.
     unsafe { libc::syscall(libc::SYS_sched_yield) };
 }
 
 /// Something that has changed when another thread has taken the calling one's CPU meanwhile, offers of it included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switches {
+pub enum Switches {
     /// How often (`ru_nivcsw` of getrusage(2)).
     Counted(u64),
     /// For how long, by the clocks.
@@ -21,7 +21,7 @@ pub(crate) enum Switches {
 
 impl Switches {
     /// So far.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         match thread_rusage() {
             Some(rusage) => Self::Counted(rusage.ru_nivcsw as u64),
             None => {
@@ -33,7 +33,7 @@ impl Switches {
     }
 
     /// Whether there were any since then.
-    pub(crate) fn has_changed_since(self, earlier: Self) -> bool {
+    pub fn has_changed_since(self, earlier: Self) -> bool {
         match (earlier, self) {
             (Self::Away { nsec: before }, Self::Away { nsec }) => {
                 nsec.saturating_sub(before) > SWITCH_NSEC
@@ -45,20 +45,20 @@ impl Switches {
 
 /// What the calling thread has had of its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ThreadUsage {
+pub struct ThreadUsage {
     /// When this was, on the monotonic clock.
-    pub(crate) now_nsec: u64,
+    pub now_nsec: u64,
     /// How long it has run.
-    pub(crate) cpu_nsec: u64,
+    pub cpu_nsec: u64,
     /// How often it has gone to sleep.
-    pub(crate) voluntary: u64,
+    pub voluntary: u64,
     /// How often another has taken its place.
-    pub(crate) involuntary: u64,
+    pub involuntary: u64,
 }
 
 impl ThreadUsage {
     /// No thread's.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         now_nsec: 0,
         cpu_nsec: 0,
         voluntary: 0,
@@ -82,7 +82,7 @@ const TIME_SLICE_NSEC: u64 = 200_000;
 const SWITCH_NSEC: u64 = 1_000;
 
 /// Takes about a microsecond.
-pub(crate) fn thread_usage() -> ThreadUsage {
+pub fn thread_usage() -> ThreadUsage {
     let rusage = thread_rusage();
     let now_nsec = super::now_nsec();
     // That of getrusage(2) is as old as the last tick.
@@ -99,7 +99,7 @@ pub(crate) fn thread_usage() -> ThreadUsage {
 }
 
 /// How long a thread of the process has run; 0: it has no such thread.
-pub(crate) fn thread_cpu_nsec(thread: libc::pid_t) -> u64 {
+pub fn thread_cpu_nsec(thread: libc::pid_t) -> u64 {
     // include/linux/posix-timers_types.h
     const PER_THREAD: libc::clockid_t = 4;
     const CLOCK_SCHED: libc::clockid_t = 2;
@@ -119,7 +119,7 @@ fn thread_rusage() -> Option<libc::rusage> {
 }
 
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.
-pub(crate) fn become_ordinary_thread() {
+pub fn become_ordinary_thread() {
     if !may_call(libc::SYS_sched_setscheduler) {
         return;
     }
@@ -137,23 +137,14 @@ pub(crate) fn become_ordinary_thread() {
     };
 }
 
-/// Keeps the calling thread, and those that it starts from here on, on the CPU where it runs. Returns its number.
-#[cfg(test)]
-pub(crate) fn pin_to_one_cpu() -> usize {
-    // SAFETY: sched_getcpu has no preconditions.
-    let cpu = unsafe { libc::sched_getcpu() };
-    run_on(&[cpu.cast_unsigned()]).unwrap();
-    cpu as usize
-}
-
 /// The CPU that the calling thread runs on.
-pub(crate) fn current_cpu() -> u32 {
+pub fn current_cpu() -> u32 {
     // SAFETY: sched_getcpu has no preconditions.
     u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
 /// The CPUs that the calling thread may run on. None: the kernel does not say.
-pub(crate) fn allowed_cpus() -> Vec<u32> {
+pub fn allowed_cpus() -> Vec<u32> {
     // SAFETY: all-zero is the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     let (len, at) = (size_of_val(&set), &raw mut set);
@@ -167,7 +158,7 @@ pub(crate) fn allowed_cpus() -> Vec<u32> {
 }
 
 /// Keeps the calling thread on these CPUs, those of them that there are.
-pub(crate) fn run_on(cpus: &[u32]) -> io::Result<()> {
+pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if !may_call(libc::SYS_sched_setaffinity) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }

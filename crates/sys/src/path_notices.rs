@@ -11,7 +11,7 @@ use super::{Errno, check, owned};
 
 /// Raw sockets for ICMP and ICMPv6 that receive these only.
 #[derive(Debug)]
-pub(crate) struct PathNotices {
+pub struct PathNotices {
     v4: OwnDescriptor,
     /// `None`: the kernel has no IPv6.
     v6: Option<OwnDescriptor>,
@@ -36,35 +36,35 @@ const MESSAGE_BYTES: usize = 60 + 8 + 60 + 8;
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PathNotice {
+pub struct PathNotice {
     /// Of the packet that it quotes.
-    pub(crate) destination: IpAddr,
+    pub destination: IpAddr,
     /// The kernel goes another way to that destination, or sends smaller packets.
-    pub(crate) changes_route: bool,
-    pub(crate) error: Option<SegmentError>,
+    pub changes_route: bool,
+    pub error: Option<SegmentError>,
 }
 
 /// An error about a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentError {
-    pub(crate) local: SocketAddr,
-    pub(crate) peer: SocketAddr,
+pub struct SegmentError {
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
     /// The interface that these are on if they are link-local: of such only hosts of that link say anything, and this one itself. 0: the
     /// message does not tell.
-    pub(crate) link_index: u32,
+    pub link_index: u32,
     /// Of the segment.
-    pub(crate) seq: u32,
+    pub seq: u32,
     /// Of its packet when the message was sent.
-    pub(crate) hops_left: u8,
+    pub hops_left: u8,
     /// Type and code of the message, as the version of the addresses numbers them.
-    pub(crate) kind: (u8, u8),
+    pub kind: (u8, u8),
     /// With "fragmentation needed" and "packet too big".
-    pub(crate) mtu: u32,
+    pub mtu: u32,
 }
 
 impl PathNotice {
     /// The destination as a route.
-    pub(crate) fn route(&self) -> (IpAddr, u8) {
+    pub fn route(&self) -> (IpAddr, u8) {
         let prefix_len = if self.destination.is_ipv4() { 32 } else { 128 };
         (self.destination, prefix_len)
     }
@@ -72,20 +72,20 @@ impl PathNotice {
 
 impl PathNotices {
     /// Opens them with high numbers. Needs `CAP_NET_RAW`.
-    pub(crate) fn open() -> Result<Self, Errno> {
+    pub fn open() -> Result<Self, Errno> {
         let v4 = raw(libc::AF_INET, libc::IPPROTO_ICMP, &mut filter_v4())?;
         let v6 = raw(libc::AF_INET6, libc::IPPROTO_ICMPV6, &mut filter_v6());
         Ok(Self { v4, v6: v6.ok() })
     }
 
-    pub(crate) fn fds(&self) -> impl Iterator<Item = c_int> {
+    pub fn fds(&self) -> impl Iterator<Item = c_int> {
         std::iter::once(&self.v4)
             .chain(&self.v6)
             .map(AsRawFd::as_raw_fd)
     }
 
     /// What the next message says.
-    pub(crate) fn next(&self) -> Option<PathNotice> {
+    pub fn next(&self) -> Option<PathNotice> {
         let v6 = self.v6.as_ref();
         next_of(&self.v4, |packet, _| parse(packet)).or_else(|| next_of(v6?, parse_v6))
     }

@@ -23,14 +23,14 @@ struct Part {
 
 /// Sets of capabilities, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Capabilities {
-    pub(crate) effective: u64,
-    pub(crate) permitted: u64,
-    pub(crate) inheritable: u64,
+pub struct Capabilities {
+    pub effective: u64,
+    pub permitted: u64,
+    pub inheritable: u64,
 }
 
 /// Those of the calling thread.
-pub(crate) fn capabilities() -> Result<Capabilities, Errno> {
+pub fn capabilities() -> Result<Capabilities, Errno> {
     let mut header = Header {
         version: VERSION,
         thread: 0,
@@ -65,7 +65,7 @@ pub(crate) fn set_capabilities(to: &Capabilities) -> Result<(), Errno> {
 }
 
 /// Real, effective and saved user of the calling thread.
-pub(crate) fn users() -> Result<[u32; 3], Errno> {
+pub fn users() -> Result<[u32; 3], Errno> {
     three(libc::SYS_getresuid)
 }
 
@@ -83,14 +83,14 @@ fn three(call: libc::c_long) -> Result<[u32; 3], Errno> {
 }
 
 /// `PR_GET_SECUREBITS`
-pub(crate) fn secure_bits() -> Result<u32, Errno> {
+pub fn secure_bits() -> Result<u32, Errno> {
     // SAFETY: integers.
     check(unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_SECUREBITS, 0, 0, 0, 0) })
         .map(|bits| bits as u32)
 }
 
 /// Makes the calling thread, and no other, what another one is: groups, users, capabilities. It may not become more than it is.
-pub(crate) fn become_like(groups: [u32; 3], users: [u32; 3], to: &Capabilities) {
+pub fn become_like(groups: [u32; 3], users: [u32; 3], to: &Capabilities) {
     let set = |call, [real, effective, saved]: [u32; 3]| {
         // SAFETY: integers.
         unsafe { libc::syscall(call, real, effective, saved) };
@@ -115,13 +115,13 @@ pub(crate) fn become_like(groups: [u32; 3], users: [u32; 3], to: &Capabilities) 
 
 /// Everything that is permitted to the thread is in use as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Raised {
+pub struct Raised {
     before: Capabilities,
 }
 
 impl Raised {
     /// `None`: nothing is permitted that is not in use.
-    pub(crate) fn begin() -> Option<Self> {
+    pub fn begin() -> Option<Self> {
         let before = capabilities().ok()?;
         let raised = Capabilities {
             effective: before.permitted,
@@ -139,7 +139,7 @@ impl Drop for Raised {
 }
 
 /// Tries something that takes a capability. A program that has lowered its rights for a while (`seteuid(3)`) still has them.
-pub(crate) fn with_rights<T>(attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+pub fn with_rights<T>(attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     match attempt() {
         Err(Errno(libc::EPERM)) => {
             let raised = Raised::begin().ok_or(Errno(libc::EPERM))?;

@@ -26,9 +26,8 @@ struct Filter {
 }
 
 /// Where such a structure has the address of the group, of either version, in bytes.
-pub(crate) const GROUP_OFFSET: usize =
-    offset_of!(Filter, group) + offset_of!(libc::sockaddr_in, sin_addr);
-pub(crate) const V6_GROUP_OFFSET: usize =
+pub const GROUP_OFFSET: usize = offset_of!(Filter, group) + offset_of!(libc::sockaddr_in, sin_addr);
+pub const V6_GROUP_OFFSET: usize =
     offset_of!(Filter, group) + offset_of!(libc::sockaddr_in6, sin6_addr);
 
 /// The same places in words of 32 bits.
@@ -45,7 +44,7 @@ const V6_ADDRESS: usize = offset_of!(libc::sockaddr_in6, sin6_addr) / 4;
 const SOURCES_ASKED_FOR: usize = 4;
 
 /// From whom a socket gets the datagrams of a group that come in on an interface; `None`: it is not a member there.
-pub(crate) fn group_filter(fd: c_int, group: IpAddr, link_index: u32) -> Option<SourceFilter> {
+pub fn group_filter(fd: c_int, group: IpAddr, link_index: u32) -> Option<SourceFilter> {
     let mut room = SOURCES_ASKED_FOR;
     loop {
         let filter = ask(fd, group, link_index, room)?;
@@ -126,12 +125,12 @@ fn ask(fd: c_int, group: IpAddr, link_index: u32, room: usize) -> Option<Vec<u32
 }
 
 /// Has a netlink socket receive the notifications of a multicast group of netlink.
-pub(crate) fn subscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+pub fn subscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
     change_membership(socket, libc::NETLINK_ADD_MEMBERSHIP, group)
 }
 
 /// From here on it receives none of them.
-pub(crate) fn unsubscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+pub fn unsubscribe(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
     change_membership(socket, libc::NETLINK_DROP_MEMBERSHIP, group)
 }
 

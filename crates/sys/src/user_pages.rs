@@ -24,12 +24,12 @@ fn can_populate(address: usize, advice: c_int) -> Option<bool> {
 }
 
 /// Whether eight bytes of the program at `address` can be read.
-pub(crate) fn can_read(address: usize) -> bool {
+pub fn can_read(address: usize) -> bool {
     can_populate(address, libc::MADV_POPULATE_READ).unwrap_or_else(|| is_read(address))
 }
 
 /// Whether four bytes of the program at `address`, which is aligned, can be written.
-pub(crate) fn can_write(address: usize) -> bool {
+pub fn can_write(address: usize) -> bool {
     can_populate(address, libc::MADV_POPULATE_WRITE).unwrap_or_else(|| is_written(address))
 }
 

@@ -7,7 +7,7 @@ use super::{Errno, check, close};
 
 /// What tells a network namespace from every other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NamespaceId {
+pub enum NamespaceId {
     /// `SO_NETNS_COOKIE`
     Cookie(u64),
     /// Inode number, where the kernel has no cookies.
@@ -20,7 +20,7 @@ const SO_NETNS_COOKIE: c_int = 71;
 const SIOCGSKNS: libc::c_ulong = 0x894c;
 
 /// The namespace of a socket; `None` if the system does not say.
-pub(crate) fn namespace_of(fd: c_int) -> Option<NamespaceId> {
+pub fn namespace_of(fd: c_int) -> Option<NamespaceId> {
     match cookie(fd) {
         Ok(cookie) => Some(NamespaceId::Cookie(cookie)),
         Err(Errno(libc::ENOPROTOOPT)) => inode(fd).map(NamespaceId::Inode),
@@ -29,7 +29,7 @@ pub(crate) fn namespace_of(fd: c_int) -> Option<NamespaceId> {
 }
 
 /// The namespace in which the calling thread makes sockets. Makes one for a moment.
-pub(crate) fn namespace_of_thread() -> Option<NamespaceId> {
+pub fn namespace_of_thread() -> Option<NamespaceId> {
     let (domain, kind) = (libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC);
     // SAFETY: socket(2) takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_socket, domain, kind, 0) }).ok()? as c_int;

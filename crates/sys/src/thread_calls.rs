@@ -10,22 +10,22 @@ use super::may_call;
 
 /// A system call that a thread sleeps in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SleepingCall {
-    pub(crate) number: c_long,
-    pub(crate) arguments: [u64; 6],
+pub struct SleepingCall {
+    pub number: c_long,
+    pub arguments: [u64; 6],
     /// Address behind the instruction that has made it.
-    pub(crate) instruction: u64,
+    pub instruction: u64,
 }
 
 /// Whether what is in here may be asked: a filter of system calls may forbid it.
-pub(crate) fn may_ask_for_threads() -> bool {
+pub fn may_ask_for_threads() -> bool {
     [libc::SYS_openat, libc::SYS_getdents64, libc::SYS_newfstatat]
         .into_iter()
         .all(may_call)
 }
 
 /// The numbers of this process's threads. None where there is no `/proc`.
-pub(crate) fn threads() -> impl Iterator<Item = libc::pid_t> {
+pub fn threads() -> impl Iterator<Item = libc::pid_t> {
     let entries = std::fs::read_dir("/proc/self/task").into_iter().flatten();
     entries
         .flatten()
@@ -33,7 +33,7 @@ pub(crate) fn threads() -> impl Iterator<Item = libc::pid_t> {
 }
 
 /// What a thread sleeps in. `None`: it runs, sleeps in no system call, is gone, or the kernel does not say.
-pub(crate) fn sleeping_call(thread: libc::pid_t) -> Option<SleepingCall> {
+pub fn sleeping_call(thread: libc::pid_t) -> Option<SleepingCall> {
     let mut file = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
     let mut text = [0; 256];
     let len = file.read(&mut text).ok()?;
@@ -60,12 +60,12 @@ impl SleepingCall {
 }
 
 /// Copies memory of the program that may be gone. `false`: it is.
-pub(crate) fn read_memory(at: u64, into: &mut [u8]) -> bool {
+pub fn read_memory(at: u64, into: &mut [u8]) -> bool {
     File::open("/proc/self/mem").is_ok_and(|memory| memory.read_exact_at(into, at).is_ok())
 }
 
 /// Whether an instruction is the program's own, and neither the C library's nor this one's. Where nobody knows it is not.
-pub(crate) fn is_programs_own(instruction: u64) -> bool {
+pub fn is_programs_own(instruction: u64) -> bool {
     // The C library's of before 2.34 had two files.
     let of_libraries = [
         libc::abort as *const () as u64,

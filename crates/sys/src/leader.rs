@@ -13,22 +13,22 @@ const STATUS_BYTES: usize = 1 << 14;
 
 /// The files, opened while `/proc` was in reach.
 #[derive(Debug)]
-pub(crate) struct Leader {
+pub struct Leader {
     status: OwnDescriptor,
     stat: OwnDescriptor,
 }
 
 /// What is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaderStatus {
+pub struct LeaderStatus {
     /// The first thread has ended.
-    pub(crate) has_ended: bool,
+    pub has_ended: bool,
     /// Threads of the process, the first one included in any case.
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Real, effective and saved.
-    pub(crate) users: [u32; 3],
-    pub(crate) groups: [u32; 3],
-    pub(crate) capabilities: Capabilities,
+    pub users: [u32; 3],
+    pub groups: [u32; 3],
+    pub capabilities: Capabilities,
 }
 
 /// How the program's first thread has ended. The last thread's status becomes the process's.
@@ -44,7 +44,7 @@ pub enum ProgramEnd {
 
 impl Leader {
     /// `None`: there is no `/proc`.
-    pub(crate) fn open() -> Option<Self> {
+    pub fn open() -> Option<Self> {
         Some(Self {
             status: open(c"/proc/self/status")?,
             stat: open(c"/proc/self/stat")?,
@@ -52,12 +52,12 @@ impl Leader {
     }
 
     /// Asks anew. `None`: the kernel does not say.
-    pub(crate) fn look(&self) -> Option<LeaderStatus> {
+    pub fn look(&self) -> Option<LeaderStatus> {
         LeaderStatus::parse(&read(&self.status)?)
     }
 
     /// How the thread has ended, if it has.
-    pub(crate) fn end(&self) -> ProgramEnd {
+    pub fn end(&self) -> ProgramEnd {
         let code = read(&self.stat).and_then(|text| exit_code(&text));
         ProgramEnd::of(code.unwrap_or(0))
     }
@@ -65,7 +65,7 @@ impl Leader {
 
 impl LeaderStatus {
     /// Whether it may do the same.
-    pub(crate) fn has_rights_of(&self, other: &Self) -> bool {
+    pub fn has_rights_of(&self, other: &Self) -> bool {
         (self.users, self.groups, self.capabilities)
             == (other.users, other.groups, other.capabilities)
     }

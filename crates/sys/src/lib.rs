@@ -1,6 +1,12 @@
 //! System calls on the kernel's side of our sockets, past the library's own hooks: the C library's symbols would lead
 //! back into them.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the kernel's interfaces mix widths; what is cast is bounded by a structure's size or a system call's result"
+)]
+
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
@@ -26,49 +32,47 @@ mod raw_socket;
 mod rights;
 mod routes;
 mod scheduling;
-pub(crate) mod streams;
+pub mod streams;
 mod thread_calls;
 mod user_pages;
 mod ways_in;
 
 pub use address::Sockaddr;
-pub(crate) use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
+pub use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
 pub use allowed::do_without;
-pub(crate) use allowed::may_call;
-pub(crate) use cgroup_programs::has_cgroup_programs;
-pub(crate) use door::{DoorName, Sender, door_socket, send_to_door, take_from_door};
-pub(crate) use epoll_sets::{SetMember, epoll_sets, set_members};
-pub(crate) use files::{
-    file_position, file_status, read_at, read_now, set_file_position, write_now,
+pub use allowed::may_call;
+pub use cgroup_programs::has_cgroup_programs;
+pub use door::{DoorMessage, DoorName, Sender, door_socket, send_to_door, take_from_door};
+pub use epoll_sets::{SetMember, epoll_sets, set_members};
+pub use files::{
+    FileStatus, file_position, file_status, read_at, read_now, set_file_position, write_now,
 };
-pub(crate) use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
+pub use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
 pub use leader::ProgramEnd;
-pub(crate) use leader::{Leader, LeaderStatus};
-pub(crate) use namespace::{NamespaceId, namespace_of, namespace_of_thread};
-pub(crate) use path_notices::{PathNotices, SegmentError};
+pub use leader::{Leader, LeaderStatus};
+pub use namespace::{NamespaceId, namespace_of, namespace_of_thread};
+pub use path_notices::{PathNotice, PathNotices, SegmentError};
 pub use polling::poll_now;
-pub(crate) use polling::{poll_one, select_now, wait};
-pub(crate) use process::{
+pub use polling::{poll_one, select_now, wait};
+pub use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,
     message_pair, parent_process_id, process_fd, send_message, take_message,
 };
-pub(crate) use raw_socket::RawSocket;
-pub(crate) use rights::{
+pub use raw_socket::RawSocket;
+pub use rights::{
     Capabilities, Raised, become_like, capabilities, secure_bits, users, with_rights,
 };
-pub(crate) use routes::{first_address, source_towards};
-#[cfg(test)]
-pub(crate) use scheduling::pin_to_one_cpu;
-pub(crate) use scheduling::{
+pub use routes::{first_address, source_towards};
+pub use scheduling::{
     Switches, ThreadUsage, allowed_cpus, become_ordinary_thread, current_cpu, run_on,
     thread_cpu_nsec, thread_usage, yield_cpu,
 };
-pub(crate) use stats::process_id;
-pub(crate) use thread_calls::{
+pub use stats::process_id;
+pub use thread_calls::{
     SleepingCall, is_programs_own, may_ask_for_threads, read_memory, sleeping_call, threads,
 };
-pub(crate) use user_pages::{can_read, can_write};
-pub(crate) use ways_in::refuse_ways_in;
+pub use user_pages::{can_read, can_write};
+pub use ways_in::refuse_ways_in;
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +112,7 @@ fn close(fd: c_int) {
 }
 
 /// A non-blocking eventfd of the library's.
-pub(crate) fn eventfd() -> Result<OwnDescriptor, Errno> {
+pub fn eventfd() -> Result<OwnDescriptor, Errno> {
     let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
     // SAFETY: eventfd2 takes integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_eventfd2, 0, flags) })?;
@@ -117,13 +121,13 @@ pub(crate) fn eventfd() -> Result<OwnDescriptor, Errno> {
 }
 
 /// Async-signal-safe.
-pub(crate) fn signal_eventfd(fd: c_int) {
+pub fn signal_eventfd(fd: c_int) {
     let one = 1u64;
     // SAFETY: the kernel reads the eight bytes of `one`.
     unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, size_of::<u64>()) };
 }
 
-pub(crate) fn drain_eventfd(fd: c_int) {
+pub fn drain_eventfd(fd: c_int) {
     let mut count = 0u64;
     // SAFETY: the kernel writes at most eight bytes to `count`.
     unsafe { libc::syscall(libc::SYS_read, fd, &raw mut count, size_of::<u64>()) };
@@ -133,22 +137,18 @@ pub(crate) fn drain_eventfd(fd: c_int) {
 ///
 /// # Safety
 /// `message` and what it points at must be valid for `recvmsg(2)`.
-pub(crate) unsafe fn recvmsg(
-    fd: c_int,
-    message: *mut libc::msghdr,
-    flags: c_int,
-) -> Result<usize, Errno> {
+pub unsafe fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> Result<usize, Errno> {
     // SAFETY: the caller's promise is that of recvmsg(2).
     check(unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }).map(|len| len as usize)
 }
 
 /// Local address of a socket; `None` if it is of another family than IPv4 and IPv6.
-pub(crate) fn local_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
+pub fn local_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     address(libc::SYS_getsockname, fd)
 }
 
 /// Peer of a connected socket; `None` if it has none.
-pub(crate) fn peer_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
+pub fn peer_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     match address(libc::SYS_getpeername, fd) {
         Err(Errno(libc::ENOTCONN)) => Ok(None),
         other => other,
@@ -168,13 +168,13 @@ fn address(call: c_long, fd: c_int) -> Result<Option<SocketAddr>, Errno> {
 const SO_BINDTOIFINDEX: c_int = 62;
 
 /// `SO_BINDTODEVICE`: index of the interface that a socket is bound to, by whatever call, or 0.
-pub(crate) fn bound_device(fd: c_int) -> u32 {
+pub fn bound_device(fd: c_int) -> u32 {
     let index = option_int(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX);
     index.unwrap_or(0).cast_unsigned()
 }
 
 /// An integer socket option.
-pub(crate) fn option_int(fd: c_int, level: c_int, name: c_int) -> Result<c_int, Errno> {
+pub fn option_int(fd: c_int, level: c_int, name: c_int) -> Result<c_int, Errno> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes to `value`.
@@ -192,7 +192,7 @@ pub(crate) fn option_int(fd: c_int, level: c_int, name: c_int) -> Result<c_int, 
 }
 
 /// A timeout option in nanoseconds; 0 means none.
-pub(crate) fn option_timeout_nsec(fd: c_int, name: c_int) -> Result<u64, Errno> {
+pub fn option_timeout_nsec(fd: c_int, name: c_int) -> Result<u64, Errno> {
     let mut value = libc::timeval {
         tv_sec: 0,
         tv_usec: 0,
@@ -214,13 +214,13 @@ pub(crate) fn option_timeout_nsec(fd: c_int, name: c_int) -> Result<u64, Errno> 
 }
 
 /// File status flags (`F_GETFL`).
-pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
+pub fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     // SAFETY: fcntl with F_GETFL takes no pointer.
     check(unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) }).map(|flags| flags as c_int)
 }
 
 /// Whether somebody gets the signals of a descriptor (`F_SETOWN` and its like).
-pub(crate) fn has_owner(fd: c_int) -> bool {
+pub fn has_owner(fd: c_int) -> bool {
     owner(fd).is_some()
 }
 
@@ -237,7 +237,7 @@ fn owner(fd: c_int) -> Option<[c_int; 2]> {
 }
 
 /// Nobody gets signals of a descriptor meanwhile.
-pub(crate) fn without_owner<T>(fd: c_int, body: impl FnOnce() -> T) -> T {
+pub fn without_owner<T>(fd: c_int, body: impl FnOnce() -> T) -> T {
     const F_SETOWN_EX: c_int = 15;
     let owner = owner(fd);
     let own = |owner: [c_int; 2]| {
@@ -253,7 +253,7 @@ pub(crate) fn without_owner<T>(fd: c_int, body: impl FnOnce() -> T) -> T {
 }
 
 /// Inode number of a socket, as `/proc/net` shows it; 0 when unknown.
-pub(crate) fn inode(fd: c_int) -> u64 {
+pub fn inode(fd: c_int) -> u64 {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one `struct stat`.
@@ -262,7 +262,7 @@ pub(crate) fn inode(fd: c_int) -> u64 {
 }
 
 /// Device and inode number of a file.
-pub(crate) fn device_and_inode(fd: c_int) -> Option<(u64, u64)> {
+pub fn device_and_inode(fd: c_int) -> Option<(u64, u64)> {
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes one `struct stat`.
@@ -271,7 +271,7 @@ pub(crate) fn device_and_inode(fd: c_int) -> Option<(u64, u64)> {
 }
 
 /// Memory of a descriptor that whoever maps it shares; to be given back with [`unmap`].
-pub(crate) fn map_shared(fd: c_int, offset: i64, len: usize) -> Option<*mut u8> {
+pub fn map_shared(fd: c_int, offset: i64, len: usize) -> Option<*mut u8> {
     let (any, protection) = (ptr::null_mut::<u8>(), libc::PROT_READ | libc::PROT_WRITE);
     let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
     // SAFETY: the kernel chooses where, and replaces nothing.
@@ -280,13 +280,16 @@ pub(crate) fn map_shared(fd: c_int, offset: i64, len: usize) -> Option<*mut u8> 
 }
 
 /// Ends a mapping of [`map_shared`].
-pub(crate) fn unmap(at: *mut u8, len: usize) {
-    // SAFETY: by its only owner, who uses it no more.
+///
+/// # Safety
+/// The mapping is the caller's, has this length, and is used no more.
+pub unsafe fn unmap(at: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
     unsafe { libc::syscall(libc::SYS_munmap, at, len) };
 }
 
 /// `RLIMIT_MEMLOCK` in bytes; `None` without a limit.
-pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
+pub fn locked_memory_limit_bytes() -> Option<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -298,24 +301,24 @@ pub(crate) fn locked_memory_limit_bytes() -> Option<u64> {
 }
 
 /// Thread id.
-pub(crate) fn thread_id() -> libc::pid_t {
+pub fn thread_id() -> libc::pid_t {
     // SAFETY: gettid has no preconditions.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// Whether the process has a thread of this number.
-pub(crate) fn has_thread(thread: libc::pid_t) -> bool {
+pub fn has_thread(thread: libc::pid_t) -> bool {
     // SAFETY: integers; no signal is sent.
     unsafe { libc::syscall(libc::SYS_tgkill, process_id(), thread, 0) == 0 }
 }
 
 /// Monotonic time in nanoseconds.
-pub(crate) fn now_nsec() -> u64 {
+pub fn now_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC)
 }
 
 /// Time since 1970 in nanoseconds.
-pub(crate) fn wall_clock_nsec() -> u64 {
+pub fn wall_clock_nsec() -> u64 {
     clock_nsec(libc::CLOCK_REALTIME)
 }
 
@@ -336,7 +339,7 @@ fn clock_nsec(clock: libc::clockid_t) -> u64 {
 
 /// A counter that runs at a constant rate, of no particular unit, and takes a few nanoseconds to read.
 #[inline]
-pub(crate) fn cycle_counter() -> u64 {
+pub fn cycle_counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: every x86_64 processor has the instruction.
@@ -347,7 +350,7 @@ pub(crate) fn cycle_counter() -> u64 {
 }
 
 /// An epoll instance.
-pub(crate) fn epoll() -> Result<OwnDescriptor, Errno> {
+pub fn epoll() -> Result<OwnDescriptor, Errno> {
     // SAFETY: epoll_create1 takes an integer.
     let fd = check(unsafe { libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC) })?;
     // SAFETY: the kernel has just made it.
@@ -355,21 +358,21 @@ pub(crate) fn epoll() -> Result<OwnDescriptor, Errno> {
 }
 
 /// Adds a descriptor of the library to an epoll instance, if it is not there. Returns whether it was not.
-pub(crate) fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> bool {
+pub fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> bool {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
     unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_ADD, fd, event) == 0 }
 }
 
 /// Takes it out again. Returns whether it was there.
-pub(crate) fn epoll_remove(epfd: c_int, fd: c_int) -> bool {
+pub fn epoll_remove(epfd: c_int, fd: c_int) -> bool {
     let none = ptr::null_mut::<libc::epoll_event>();
     // SAFETY: the kernel reads no event.
     unsafe { libc::syscall(libc::SYS_epoll_ctl, epfd, libc::EPOLL_CTL_DEL, fd, none) == 0 }
 }
 
 /// Does something while no signal reaches the thread.
-pub(crate) fn without_signals(act: impl FnOnce()) {
+pub fn without_signals(act: impl FnOnce()) {
     let set_mask = |mask: &u64, before: *mut u64| {
         let (how, mask) = (libc::SIG_SETMASK, ptr::from_ref(mask));
         // SAFETY: the kernel reads and writes masks of eight bytes, or nothing.
@@ -390,7 +393,7 @@ pub(crate) fn without_signals(act: impl FnOnce()) {
 }
 
 /// A random number from the kernel; the clock where it has none yet.
-pub(crate) fn random() -> u64 {
+pub fn random() -> u64 {
     let mut value = 0u64;
     let (address, len) = (&raw mut value, size_of::<u64>());
     // SAFETY: the kernel writes at most eight bytes to `value`.
@@ -403,7 +406,7 @@ pub(crate) fn random() -> u64 {
 }
 
 /// `epoll_wait(2)` without waiting.
-pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize, Errno> {
+pub fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize, Errno> {
     let max = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
     let (mask, mask_len) = (ptr::null::<libc::sigset_t>(), 0usize);
     // SAFETY: the kernel writes at most `max` events to `events`, which we hold mutably.
@@ -425,11 +428,7 @@ pub(crate) fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result
 ///
 /// # Errors
 /// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel's half as it is.
-pub(crate) fn epoll_modify(
-    epfd: c_int,
-    fd: c_int,
-    mut event: libc::epoll_event,
-) -> Result<(), Errno> {
+pub fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> Result<(), Errno> {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
     let result =

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use libc::c_int;
 
-use crate::sys::{Sockaddr, check, local_address, owned};
+use crate::{Sockaddr, check, local_address, owned};
 
 /// A datagram socket that nothing is sent by.
 fn scratch() -> Option<std::os::fd::OwnedFd> {
@@ -17,7 +17,7 @@ fn scratch() -> Option<std::os::fd::OwnedFd> {
 }
 
 /// The source address of datagrams to another host.
-pub(crate) fn source_towards(address: Ipv4Addr) -> Option<Ipv4Addr> {
+pub fn source_towards(address: Ipv4Addr) -> Option<Ipv4Addr> {
     let socket = scratch()?;
     let fd: c_int = socket.as_raw_fd();
     // Any port: nothing is sent.
@@ -32,7 +32,7 @@ pub(crate) fn source_towards(address: Ipv4Addr) -> Option<Ipv4Addr> {
 }
 
 /// The first address of an interface.
-pub(crate) fn first_address(link_index: u32) -> Option<Ipv4Addr> {
+pub fn first_address(link_index: u32) -> Option<Ipv4Addr> {
     let socket = scratch()?;
     let fd = socket.as_raw_fd();
     // SAFETY: all-zero is a value of this struct of integers and arrays.

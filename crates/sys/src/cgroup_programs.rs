@@ -34,7 +34,7 @@ struct Query {
 const _: () = assert!(size_of::<Query>() == 32);
 
 /// Whether programs see the datagrams of this process's control group. `false` where the system does not say.
-pub(crate) fn has_cgroup_programs() -> bool {
+pub fn has_cgroup_programs() -> bool {
     own_cgroup().is_some_and(|group| has_programs(&group))
 }
 
