@@ -13,7 +13,6 @@ mod lock;
 mod shares;
 mod sockets;
 mod sync;
-mod sys;
 #[path = "../../crates/stats/src/field/versioned.rs"]
 mod versioned;
 

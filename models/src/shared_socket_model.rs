@@ -5,7 +5,6 @@ use loom::thread;
 use crate::every_order;
 use crate::sockets::shared_socket::SharedSocket;
 use crate::sync::{AtomicU32, Ordering};
-use crate::sys;
 
 const GENERATION: u32 = 1;
 

@@ -31,7 +31,7 @@ pub const REHEARSAL: c_int = 0x400;
 #[derive(Debug)]
 pub struct Message<'a> {
     header: &'a mut libc::msghdr,
-    /// What [`is_malformed`](Self::is_malformed) has found.
+    /// What [`find_malformed`](Self::find_malformed) has found.
     only_part: Option<libc::iovec>,
 }
 

@@ -39,7 +39,7 @@ impl Waiter {
         Some(waiter)
     }
 
-    /// One that is in no stock. It is to be taken, [as it is](Self::is_taken), before it is slept on.
+    /// One that is in no stock. It is to be taken, [as for a sleep](Self::begin_sleep), before it is slept on.
     pub(crate) fn new() -> Option<Arc<Self>> {
         let waiter = Arc::new(Self {
             fd: sys::eventfd().ok()?,

@@ -31,7 +31,7 @@ pub struct TcpSocket<S: Stack> {
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// What it has asked for beside.
     pub(super) wishes: Wishes,
-    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`](sys::refuse_ways_in)).
+    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`]).
     pub(super) has_refused: AtomicBool,
     /// It has listened before: until it listens again its port may be another's, whatever its address says.
     pub(super) has_listened: AtomicBool,

@@ -167,7 +167,7 @@ impl<S: Stack> Stream<S> {
         }
     }
 
-    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the connection is the calling thread's from here on,
+    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the connection is the calling thread's from here on,
     /// and sends by another ring.
     #[cold]
     pub(super) fn moves_to_caller(&mut self) -> bool {

@@ -172,7 +172,7 @@ impl<S: Stack> SendState<S> {
         })
     }
 
-    /// [`Migration::is_due`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
+    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
     /// sends by other rings.
     pub(super) fn moves_to_caller(&mut self, socket: usize) -> bool {
         let own = self.user(socket);

@@ -1,17 +1,17 @@
-//! What stands for `crate::sys` of the engine.
+//! What stands for the crate `sys` where the engine's files are modelled.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::sync::AtomicU32;
+use loom::sync::atomic::AtomicU32;
 
-pub(crate) fn cycle_counter() -> u64 {
+pub fn cycle_counter() -> u64 {
     0
 }
 
-pub(crate) fn futex_wait(_word: &AtomicU32, _expected: u32, _limit: Duration) {}
+pub fn futex_wait(_word: &AtomicU32, _expected: u32, _limit: Duration) {}
 
-pub(crate) fn futex_wake_all(_word: &AtomicU32) {
+pub fn futex_wake_all(_word: &AtomicU32) {
     WAKES.set(WAKES.get() + 1);
 }
 
@@ -21,6 +21,6 @@ thread_local! {
 }
 
 /// How often somebody was woken since this was asked last.
-pub(crate) fn take_wakes() -> u32 {
+pub fn take_wakes() -> u32 {
     WAKES.take()
 }
