@@ -102,7 +102,7 @@ pub(crate) unsafe fn receive_here(
                 return Some(len.cast_signed());
             }
             Ok(RecvOutcome::Fail(Errno(errno))) => {
-                has_failed(engine, socket, errno);
+                note_failure(engine, socket, errno);
                 return Some(fail(errno));
             }
             Ok(RecvOutcome::Kernel) | Err(NotRun::Reentered) => return None,
@@ -154,7 +154,7 @@ pub(crate) unsafe fn send(
             }
             if result < 0 {
                 let errno = guard::errno();
-                has_failed(engine, socket, errno);
+                note_failure(engine, socket, errno);
                 return fail(errno);
             }
             result
@@ -490,7 +490,7 @@ pub(crate) fn addresses_changed(
 
 /// This is what a call has failed with, or what the kernel's socket has kept of an error. When an administrator ends a socket (`ss -K`), its
 /// connection is dissolved, and its address gone if the program has not chosen it.
-pub(crate) fn has_failed(
+pub(crate) fn note_failure(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,
     errno: c_int,

@@ -173,7 +173,7 @@ pub fn eventually(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
         if done() {
             return true;
         }
-        if patience.is_over() {
+        if patience.runs_out() {
             return false;
         }
         thread::sleep(Duration::from_millis(5));

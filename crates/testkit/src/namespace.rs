@@ -134,7 +134,7 @@ impl Namespace {
         let mut patience = Patience::new(timeout);
         self.enter(|| {
             while !sys::interface_is_running(&name)? {
-                if patience.is_over() {
+                if patience.runs_out() {
                     let message = format!("{link} has no carrier after {timeout:?}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }

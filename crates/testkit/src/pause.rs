@@ -38,7 +38,7 @@ impl Patience {
     }
 
     /// Asked in a loop: whether the time has passed.
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn runs_out(&mut self) -> bool {
         let passed = self.looked.elapsed();
         self.looked += passed;
         self.left = self.left.saturating_sub(passed.min(Self::LOOK_MAX));
@@ -143,11 +143,11 @@ mod tests {
         let mut patience = Patience::new(Duration::from_millis(250));
         // As after a pause.
         patience.looked -= Duration::from_secs(100);
-        assert!(!patience.is_over());
+        assert!(!patience.runs_out());
         patience.looked -= Duration::from_secs(100);
-        assert!(!patience.is_over());
+        assert!(!patience.runs_out());
         patience.looked -= Duration::from_secs(100);
-        assert!(patience.is_over());
+        assert!(patience.runs_out());
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Running {
             if self.stdout().contains(text) || self.stderr().contains(text) {
                 return true;
             }
-            if ended || patience.is_over() {
+            if ended || patience.runs_out() {
                 return false;
             }
             thread::sleep(POLL_INTERVAL);
@@ -128,7 +128,7 @@ impl Running {
                     stderr: self.stderr(),
                 });
             }
-            if patience.is_over() {
+            if patience.runs_out() {
                 let message = format!(
                     "still running after {timeout:?}\nstdout: {}\nstderr: {}",
                     self.stdout(),

@@ -59,7 +59,7 @@ unsafe fn complete_error(
     let len = len.min(error.len());
     // SAFETY: the caller's promise.
     unsafe { error.as_mut_ptr().copy_from_nonoverlapping(value, len) };
-    call::has_failed(engine, socket, c_int::from_ne_bytes(error));
+    call::note_failure(engine, socket, c_int::from_ne_bytes(error));
     if let Some(Errno(error)) = socket.take_postponed_error() {
         let from = (&raw const error).cast::<u8>();
         // SAFETY: the caller's promise.

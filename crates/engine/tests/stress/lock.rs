@@ -163,7 +163,7 @@ fn a_second_thread_waits_for_an_owner_inside() {
 /// Two implementations for what is `Send`, one for what is not: naming the method without saying which compiles only for the
 /// latter.
 trait UnlessSend<Marker> {
-    fn is_not_send() {}
+    fn needs_no_send() {}
 }
 
 struct IsSend;
@@ -172,7 +172,7 @@ impl<T: ?Sized> UnlessSend<()> for T {}
 impl<T: ?Sized + Send> UnlessSend<IsSend> for T {}
 
 trait UnlessSync<Marker> {
-    fn is_not_sync() {}
+    fn needs_no_sync() {}
 }
 
 impl<T: ?Sized> UnlessSync<()> for T {}
@@ -180,9 +180,9 @@ impl<T: ?Sized + Sync> UnlessSync<IsSend> for T {}
 
 #[test]
 fn a_guard_stays_with_its_thread_and_shares_only_what_may_be_shared() {
-    <LockGuard<'static, u32> as UnlessSend<_>>::is_not_send();
-    <LockGuard<'static, std::cell::Cell<u32>> as UnlessSync<_>>::is_not_sync();
-    const fn is_sync<T: Sync>() {}
-    is_sync::<LockGuard<'static, u32>>();
-    is_sync::<Lock<std::cell::Cell<u32>>>();
+    <LockGuard<'static, u32> as UnlessSend<_>>::needs_no_send();
+    <LockGuard<'static, std::cell::Cell<u32>> as UnlessSync<_>>::needs_no_sync();
+    const fn needs_sync<T: Sync>() {}
+    needs_sync::<LockGuard<'static, u32>>();
+    needs_sync::<Lock<std::cell::Cell<u32>>>();
 }

@@ -49,7 +49,7 @@ impl FastOpenQueue {
     }
 
     /// `tcp_fastopen_queue_check`: RFC 7413 §5.1, `PendingFastOpenRequests`.
-    fn has_room(&mut self, now: Instant) -> bool {
+    fn make_room(&mut self, now: Instant) -> bool {
         if self.limit == 0 {
             return false;
         }
@@ -102,7 +102,7 @@ impl Listener {
         let modes = self.config.fast_open;
         let option = syn.options.fast_open;
         let is_wanted = option.is_some() || payload_len > 0;
-        if !modes.server || !is_wanted || !self.fast_open.has_room(now) {
+        if !modes.server || !is_wanted || !self.fast_open.make_room(now) {
             return FastOpenReply::default();
         }
         if modes.server_without_cookie || self.fast_open.is_cookieless {

@@ -166,7 +166,7 @@ impl Bbr {
                 }
             }
             Cycle::Up => {
-                if self.is_time_to_go_down(sample, window, at) {
+                if self.judge_going_down(sample, window, at) {
                     self.start_down(at.now);
                 }
             }
@@ -238,7 +238,7 @@ impl Bbr {
     }
 
     /// `IsTimeToGoDown`
-    fn is_time_to_go_down(&mut self, sample: &Sample, window: &Window, at: &At) -> bool {
+    fn judge_going_down(&mut self, sample: &Sample, window: &Window, at: &At) -> bool {
         let longterm = self.bounds.inflight_longterm;
         // Before the acknowledgement, to a segment: more than whole segments are never in flight.
         let was_in_flight = at.in_flight.saturating_add(sample.newly_acked);
