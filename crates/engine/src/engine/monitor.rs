@@ -4,6 +4,7 @@
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
 use stats::ControlSocket;
+use sys::{Leader, ProgramEnd};
 
 use crate::cpu_sharing;
 use crate::engine::destroyed::Destroyed;
@@ -24,7 +25,6 @@ use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
 use crate::sockets::rings::leave_thread_free;
 use crate::sockets::watch;
-use sys::{self, Leader, ProgramEnd};
 
 pub use crate::process::thread_place::ThreadPlace;
 

@@ -4,12 +4,12 @@ use std::ptr;
 
 use dev_core::Backend;
 use libc::{c_int, epoll_event};
+use sys::Errno;
 
 use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
-use sys::{self, Errno};
 
 impl<B: Backend> Engine<B> {
     /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use dev_core::Backend;
+use sys::{Leader, LeaderStatus};
 use tcp::Instant;
 
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched};
 use crate::process::thread_request::{END, RIGHTS_WENT};
-use sys::{Leader, LeaderStatus};
 
 /// How often is looked at what nobody announces.
 const INTERVAL: Duration = Duration::from_millis(500);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
 use libc::{c_int, epoll_event};
 use stats::MultiplexerSlot;
+use sys::Errno;
 
 use crate::mux::MuxStack;
 use crate::mux::call::MuxCall;
@@ -25,7 +26,6 @@ use crate::sockets::reason::Reason;
 use crate::sockets::socket;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::wait::WaitQueue;
-use sys::{self, Errno};
 
 pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use libc::epoll_event;
+use sys::Errno;
 
 use crate::mux::MuxStack;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::EpollSet;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
-use sys::Errno;
 
 impl<S: MuxStack> EpollSet<S> {
     /// One attempt at an `epoll_wait(2)`.

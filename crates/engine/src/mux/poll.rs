@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_short;
+use sys::Errno;
 
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::few::Few;
@@ -12,7 +13,6 @@ use crate::sockets::interface::InterfaceSet;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
-use sys::{self, Errno};
 
 /// Our sockets among the descriptors of a call.
 #[derive(Debug)]

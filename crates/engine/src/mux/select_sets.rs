@@ -4,8 +4,7 @@
 use std::mem::ManuallyDrop;
 
 use libc::{c_int, c_short, fd_set, pollfd};
-
-use sys::{self, Errno};
+use sys::Errno;
 
 /// From here on a number is looked at for whether it is a descriptor at all: sets that reach to any number are large.
 const HIGH: c_int = 1 << 16;

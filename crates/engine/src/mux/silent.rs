@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use libc::{c_int, epoll_event};
+use sys::Errno;
 
 use crate::mux::MuxStack;
 use crate::mux::epoll::EpollSet;
 use crate::mux::members::Key;
 use crate::mux::registration::Registration;
-use sys::{self, Errno};
 
 /// What a program may ask for here; the kernel knows more.
 const KNOWN_EVENTS: u32 = !(libc::EPOLLEXCLUSIVE | libc::EPOLLWAKEUP).cast_unsigned();

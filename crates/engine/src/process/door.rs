@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
-
-use sys::{self, DoorName, Errno, Sender};
+use sys::{DoorName, Errno, Sender};
 
 /// What the names begin with. A number behind the first word changes with the messages.
 const NAME: &str = "libvma.door1.";

@@ -3,11 +3,11 @@
 use std::ptr;
 
 use libc::c_int;
+use sys::Errno;
 
 use crate::sockets::message::Message;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use sys::Errno;
 
 /// A receive call that polls, and has the first packet for its socket put straight into its buffers.
 pub struct DirectReceive<'call, 'message, S: Stack> {

@@ -4,8 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use libc::c_int;
-
-use sys::{self, Errno};
+use sys::Errno;
 
 /// The family of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
-
-use sys::{self, ProgramEnd};
+use sys::ProgramEnd;
 
 /// The eventfd that wakes it, once it runs.
 #[derive(Debug, Default)]

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
-
-use sys::{self, Errno};
+use sys::Errno;
 
 /// How many handlers have run in this thread.
 struct Counts {

@@ -5,12 +5,12 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::slice;
 
 use libc::c_int;
+use sys::Errno;
 
 use crate::sockets::control::{ControlCopy, ControlRoom};
 use crate::sockets::family::{Family, canonical};
 use crate::sockets::reason::Reason;
 use crate::sockets::user_memory::{is_readable, is_writable};
-use sys::{self, Errno};
 
 /// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).
 const IOV_MAX: usize = 1024;

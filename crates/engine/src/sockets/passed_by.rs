@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 
 use descriptors::own;
 use libc::{c_int, c_long};
+use sys::{SetMember, SleepingCall};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
-use sys::{self, SetMember, SleepingCall};
 
 /// How many descriptors, and threads, are looked at in one go.
 const DESCRIPTORS_MAX: u32 = 1024;

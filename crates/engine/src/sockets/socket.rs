@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dev_core::Protocol;
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
+use sys::Errno;
 use vma_config::rules::ProcessRule;
 
 use crate::sockets::attachment::Attachment;
@@ -22,7 +23,6 @@ use crate::sockets::readiness::Readiness;
 use crate::sockets::reason::Reason;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use sys::{self, Errno};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 

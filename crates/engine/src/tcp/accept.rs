@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use dev_core::{Flow, Protocol};
 use libc::c_int;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -15,7 +16,6 @@ use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::{can_repair, now};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, Errno, streams};
 
 /// What came of an attempt at an `accept(2)`.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
+use sys::{Errno, streams};
 
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::events;
@@ -17,7 +18,6 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Outcome;
 use crate::tcp::way::Way;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{Errno, streams};
 
 /// `TCP_CC_INFO`
 const TCP_CC_INFO: c_int = 26;

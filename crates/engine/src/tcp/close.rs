@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use descriptors::OwnDescriptor;
+use sys::streams;
 
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
@@ -14,7 +15,6 @@ use crate::tcp::orphan::Orphan;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::streams;
 
 /// How soon the internal thread asks for the control lock again.
 const CONTROL_INTERVAL: Duration = Duration::from_millis(1);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
+use sys::streams;
 use wire::tcp::{Header, Segment};
 
 use crate::sockets;
@@ -29,7 +30,6 @@ use crate::tcp::saved_syns::SavedSyns;
 use crate::tcp::sysctl;
 use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
-use sys::{self, streams};
 
 /// What all TCP sockets of the process share.
 pub(crate) struct Common<S: Stack> {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use ::tcp::{Connection, State};
 use dev_core::{Flow, Protocol};
 use libc::c_int;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::family::{canonical, link_of, local_address, scope_of};
@@ -26,7 +27,6 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::way::{Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, Errno, streams};
 
 /// What becomes of a `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

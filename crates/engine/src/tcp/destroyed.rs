@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use ::tcp::State;
 use descriptors::OwnDescriptor;
 use libc::epoll_event;
+use sys::streams;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
@@ -20,7 +21,6 @@ use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
-use sys::{self, streams};
 
 /// The set.
 #[derive(Debug, Default)]

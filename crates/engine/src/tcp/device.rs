@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use libc::c_int;
+use sys::streams;
 
 use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
@@ -15,7 +16,6 @@ use crate::sockets::stack::Stack;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, streams};
 
 impl<S: Stack> TcpSocket<S> {
     /// Index of the interface that the kernel's socket is bound to, or 0. Over IPv6 an address may bind it, too.

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use sys::streams;
+
 use crate::sockets::host::Host;
 use crate::tcp::common::now;
 use crate::tcp::connect::ConnectOutcome;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, streams};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Resets the connection. No lock may be held.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use ::tcp::Flags;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
+use sys::streams;
 use wire::tcp::Segment;
 
 use crate::sockets::delivery;
@@ -32,7 +33,6 @@ use crate::tcp::deliver::Origin;
 use crate::tcp::hand_over::send_on;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::streams;
 use table::{Ends, Table};
 
 /// The connections that are exempt, and what is known of their ends.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use ::tcp::{Flags, Header, Snapshot, State};
 use libc::c_int;
+use sys::Errno;
 use wire::EthernetAddresses;
 use wire::tcp::{Options, Segment, Template, Timestamps};
 
@@ -17,7 +18,6 @@ use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
 use sys::streams::{self, RepairQueue};
-use sys::{self, Errno};
 
 mod remains;
 mod urgent;

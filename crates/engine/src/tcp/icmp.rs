@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::tcp::{IcmpError, Instant, SeqNumber, State, Transmit};
+use sys::SegmentError;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
@@ -18,7 +19,6 @@ use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::SegmentError;
 
 /// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
+use sys::streams;
 
 use crate::sockets::family::Family;
 use crate::sockets::host::Host;
@@ -22,7 +23,6 @@ use crate::tcp::{TcpSocket, TcpStack};
 pub(super) use effect::TCP_INQ;
 pub use effect::takes_over_connection;
 use effect::{Effect, SO_MAX_PACING_RATE, effect};
-use sys::{self, streams};
 
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;

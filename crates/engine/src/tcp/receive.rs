@@ -2,6 +2,7 @@
 
 use ::tcp::{Instant, ReadError, UrgentError};
 use libc::c_int;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -14,7 +15,6 @@ use crate::tcp::options::TCP_INQ;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{Errno, streams};
 
 /// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
 const MSG_CMSG_COMPAT: c_int = c_int::MIN;

@@ -2,6 +2,7 @@
 
 use ::tcp::WriteError;
 use libc::c_int;
+use sys::Errno;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -12,7 +13,6 @@ use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::Errno;
 
 /// Flags that the stream knows.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT

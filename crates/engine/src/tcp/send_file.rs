@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ::tcp::{CHUNK_MAX, WriteError};
 use libc::{c_int, off64_t};
+use sys::Errno;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -13,7 +14,6 @@ use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, Errno};
 
 /// Most octets of one call (`MAX_RW_COUNT`).
 const COUNT_MAX: usize = 0x7fff_f000;

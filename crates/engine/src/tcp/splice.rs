@@ -5,6 +5,7 @@ use std::mem::ManuallyDrop;
 
 use ::tcp::{CHUNK_MAX, ReadError};
 use libc::c_int;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -15,7 +16,6 @@ use crate::tcp::common::now;
 use crate::tcp::send_file::{Part, Step};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, Errno, streams};
 
 /// A pipe, and how much is to go through it.
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::tcp::{Flags, Header, Instant, SeqNumber, State};
 use libc::c_int;
+use sys::{Errno, streams};
 use wire::tcp::{Options, Timestamps};
 
 use crate::sockets::family::{Family, link_of};
@@ -23,7 +24,6 @@ use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{Common, TcpSocket, TcpStack};
-use sys::{Errno, streams};
 
 /// What becomes of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Counts what the kernel did for a socket, and why it was the kernel.
 
+use sys::Errno;
+
 use crate::sockets::interface::Interface;
 use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
-use sys::Errno;
 
 /// IPv4 and UDP headers of a packet.
 const HEADER_BYTES: usize = 28;

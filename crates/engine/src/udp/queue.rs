@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use dev_core::{Frame, FramePool};
 use libc::c_int;
+use sys::Errno;
 use wire::UdpDatagram;
 
 use crate::sockets::delivery::Arrival;
@@ -20,7 +21,6 @@ use crate::udp::ancillary::{Facts, Wants};
 use crate::udp::charge::charge_bytes;
 use crate::udp::datagram::{Waiting, payload};
 use crate::udp::{Received, UdpSocket};
-use sys::{self, Errno};
 use told::Answers;
 
 /// Datagrams for which a queue keeps room when its socket is closed.

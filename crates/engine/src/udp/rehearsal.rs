@@ -1,11 +1,12 @@
 //! Sends that send nothing: with messages that are rare, the next one finds its way, its ring and its frame in the cache.
 
+use sys::Errno;
+
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
 use crate::udp::destination::Way;
 use crate::udp::send::SendOutcome;
-use sys::Errno;
 
 /// Bytes of the message, as many as the original's.
 const BYTES: usize = 264;

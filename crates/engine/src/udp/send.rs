@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use dev_core::LockGuard;
 use libc::c_int;
+use sys::Errno;
 use wire::UdpTemplate;
 
 use crate::sockets::doorbell::{Follows, Notify};
@@ -16,7 +17,6 @@ use crate::sockets::reason::Reason;
 use crate::udp::destination::{Asked, Destination, SendState, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
-use sys::{self, Errno};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

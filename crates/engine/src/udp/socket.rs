@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dev_core::{Frame, FramePool, Lock};
 use libc::c_int;
 use stats::{SocketSlot, SocketStats};
+use sys::Errno;
 use wire::UdpDatagram;
 
 use crate::sockets::delivery::Arrival;
@@ -23,7 +24,6 @@ use crate::udp::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
 use crate::udp::queue::ReceiveQueue;
-use sys::Errno;
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
 pub struct UdpSocket<S: Stack> {

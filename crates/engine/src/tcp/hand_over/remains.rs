@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ::tcp::{Error, Flags, Header, Remains, SeqNumber, State};
 use libc::c_int;
+use sys::Errno;
 
 use super::{begin_again, bind, octets, packet, put_all};
 use crate::sockets::family::{Family, link_of};
@@ -16,7 +17,6 @@ use crate::tcp::payload::Received;
 use crate::tcp::stream::Stream;
 use crate::tcp::time_wait::{self, Wait};
 use sys::streams::{self, RepairQueue};
-use sys::{self, Errno};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has taken the end.
 const LOOKS: u32 = 50;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use ::tcp::{Flags, SeqNumber, Snapshot};
 use libc::c_int;
+use sys::Errno;
 
 use super::{PART_BYTES, octets, parts_of, peers_header, put_all, say_with};
 use crate::sockets::host::Host;
 use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;
 use sys::streams::{self, RepairQueue};
-use sys::{self, Errno};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has what was sent to it.
 const LOOKS: u32 = 20;

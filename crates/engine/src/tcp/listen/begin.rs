@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
+use sys::streams;
 
 use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
@@ -19,7 +20,6 @@ use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack, options};
-use sys::{self, streams};
 
 /// How a socket begins to listen.
 pub(super) struct Beginning {

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
+use sys::Errno;
+
 use crate::sockets::family::{Addresses, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
@@ -13,7 +15,6 @@ use crate::sockets::stack::Stack;
 use crate::tcp::offload::{server_rule, server_rules_tell_apart};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
-use sys::{self, Errno};
 
 /// Where connections come in.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ::tcp::{Flags, Instant, Snapshot};
 use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, ReceivingHost, WindowShifts};
 use libc::c_int;
+use sys::streams;
 use wire::tcp::Segment;
 
 use super::Listening;
@@ -25,7 +26,6 @@ use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
 use crate::tcp::{Common, TcpSocket, TcpStack};
-use sys::{self, streams};
 
 /// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
 pub(in crate::tcp) struct Returning<S: Stack> {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use sys::Errno;
 
 use crate::sockets::control::ControlRoom;
 use crate::sockets::message::Message;
@@ -13,7 +14,6 @@ use crate::udp::ancillary::{self, Facts, Headers, Wants};
 use crate::udp::queue::ReceiveQueue;
 use crate::udp::queue::merged::Run;
 use crate::udp::{Received, UdpSocket};
-use sys::{self, Errno};
 
 /// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
 const ANSWERS_NSEC: u64 = 100_000_000;
