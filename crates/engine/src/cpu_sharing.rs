@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use contention::{Contention, Offers};
-use sys::{self, Switches};
+use sys::Switches;
 
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
@@ -111,16 +111,19 @@ impl Spin {
         }
     }
 
-    /// Whether the call is to sleep where it would poll, because others need the thread's CPU.
+    /// After a poll in vain: whether the call is to sleep now, as its time of polling is over (`is_over`) or others need the thread's
+    /// CPU. `None`: it polls for ever, and while others need the CPU they get it at once.
     #[inline]
-    pub(crate) fn must_sleep(&self) -> bool {
-        !self.is_ruthless && must_sleep()
+    pub(crate) fn stops(&mut self, is_over: Option<bool>) -> bool {
+        if let Some(is_over) = is_over {
+            return is_over || !self.is_ruthless && must_sleep();
+        }
+        self.make_way();
+        false
     }
 
-    /// To be called at each poll in vain of a call that polls for ever: while others need the CPU,
-    /// they get it at once.
     #[inline]
-    pub(crate) fn make_way(&mut self) {
+    fn make_way(&mut self) {
         let is_shared = |contention: &Cell<Contention>| contention.get().is_shared();
         if !self.is_ruthless && CONTENTION.try_with(is_shared).unwrap_or(false) {
             self.look();

@@ -37,6 +37,7 @@ pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_
 pub use netconf_network::NetconfNetwork;
 pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
 pub use process::door::ask_for_started_with;
+pub use sockets::blocking_call::BlockingCall;
 pub use sockets::doorbell::Follows;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::family::Family;

@@ -1,6 +1,7 @@
 //! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces, waiting.
 
 pub(crate) mod attachment;
+pub(crate) mod blocking_call;
 pub(crate) mod by_link;
 pub(crate) mod control;
 pub(crate) mod delivery;

@@ -1,5 +1,7 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
+use sys::Errno;
+
 use crate::cpu_sharing::Spin;
 use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
@@ -7,7 +9,6 @@ use crate::sockets::moderation::Naps;
 use crate::sockets::settings::Settings;
 use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
-use sys::{self, Errno};
 
 /// What became of a waiting call so far.
 #[derive(Debug)]
@@ -201,11 +202,8 @@ impl MuxCall {
     /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that others need.
     #[inline]
     fn stops_polling(&mut self) -> bool {
-        let Some(until) = self.poll_until_nsec else {
-            self.spin.make_way();
-            return false;
-        };
-        until == 0 || self.spin.must_sleep()
+        let is_over = self.poll_until_nsec.map(|until| until == 0);
+        self.spin.stops(is_over)
     }
 
     fn checked(&mut self, step: Step) -> Step {

@@ -1,19 +1,18 @@
 //! What calls on a stream have in common: how long they poll, when they sleep or end.
 
-use std::sync::atomic::Ordering;
+use std::ops::{Deref, DerefMut};
 
 use libc::c_int;
+use sys::Errno;
 
-use crate::cpu_sharing::Spin;
+use crate::sockets::blocking_call::BlockingCall;
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::interrupt::Mark;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use sys::{self, Errno};
 
 /// What became of a call so far.
 #[derive(Debug)]
@@ -40,21 +39,12 @@ const POLLS_PER_CHECK: u32 = 64;
 const POLLS_UNTIL_IDLE: u32 = 16;
 /// Polls, and attempts, before the caller gets a chance to be cancelled.
 pub(super) const POLLS_PER_ATTEMPT: u32 = 1 << 14;
-/// The generation of a socket that is not open; each that is has an odd one.
-const CLOSED: u32 = 0;
 
 /// A call from its beginning to its end, over any number of attempts.
 #[derive(Debug)]
 pub struct StreamCall {
-    pub(super) generation: u32,
-    mark: Mark,
-    pub(super) blocking: bool,
-    deadline_nsec: Option<u64>,
-    /// Polls before sleeping; `None` without end.
-    polls_left: Option<u32>,
+    call: BlockingCall,
     polls: u32,
-    spin: Spin,
-    pub(super) slept: bool,
     /// Bytes that the call has moved.
     pub(super) done: usize,
     /// The call ends with this as soon as there is nothing to do.
@@ -63,6 +53,22 @@ pub struct StreamCall {
     is_cut: bool,
     /// Octets that the call has seen and left where they are: it waits for more.
     pub(super) peeked: usize,
+}
+
+impl Deref for StreamCall {
+    type Target = BlockingCall;
+
+    #[inline]
+    fn deref(&self) -> &BlockingCall {
+        &self.call
+    }
+}
+
+impl DerefMut for StreamCall {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut BlockingCall {
+        &mut self.call
+    }
 }
 
 /// Which way a call waits for.
@@ -84,47 +90,19 @@ impl StreamCall {
         direction: Direction,
         flags: c_int,
     ) -> Self {
-        // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
-        let generation = socket.generation();
-        let is_open = host.is_behind(fd, socket);
-        let settings = host.settings();
         let shadow = &socket.shadow;
-        let blocking =
-            flags & libc::MSG_DONTWAIT == 0 && !shadow.nonblocking.load(Ordering::Relaxed);
-        let timeout = match direction {
+        let timeout_nsec = match direction {
             Direction::In => &shadow.receive_timeout_nsec,
             Direction::Out => &shadow.send_timeout_nsec,
         };
-        let timeout = timeout.load(Ordering::Relaxed);
         Self {
-            generation: if is_open { generation } else { CLOSED },
-            mark: Mark::now(),
-            blocking,
-            deadline_nsec: (blocking && timeout > 0)
-                .then(|| sys::now_nsec().saturating_add(timeout)),
-            polls_left: u32::try_from(settings.rx_poll).ok(),
+            call: BlockingCall::begin(host, fd, socket, timeout_nsec, flags),
             polls: 0,
-            spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
-            slept: false,
             done: 0,
             ends: None,
             is_cut: false,
             peeked: 0,
         }
-    }
-
-    /// Whether a signal handler has run that ends the call with `EINTR` (signal(7)).
-    pub fn interrupted(&self) -> bool {
-        if self.deadline_nsec.is_some() {
-            self.mark.any_handler()
-        } else {
-            self.mark.interrupted()
-        }
-    }
-
-    /// Whether the library has seen any handler run since the call began.
-    pub fn any_handler(&self) -> bool {
-        self.mark.any_handler()
     }
 
     /// The call ends with this, unless there is something to do.
@@ -135,17 +113,6 @@ impl StreamCall {
     /// What [`end_with`](Self::end_with) has said.
     pub(super) fn ended_with(&self) -> Option<Errno> {
         self.ends
-    }
-
-    /// Counts a poll in vain; says whether the call is to sleep now.
-    #[inline]
-    fn stops_polling(&mut self) -> bool {
-        let Some(left) = &mut self.polls_left else {
-            self.spin.make_way();
-            return false;
-        };
-        *left = left.saturating_sub(1);
-        *left == 0 || self.spin.must_sleep()
     }
 
     /// Whether the call, which has done a part, goes on at the kernel's socket: it would wait for the rest.

@@ -1,20 +1,20 @@
 //! Receiving: poll first, then sleep.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use sys::Errno;
 
-use crate::cpu_sharing::Spin;
+use crate::sockets::blocking_call::BlockingCall;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::interrupt::Mark;
 use crate::sockets::message::Message;
 use crate::sockets::moderation::Naps;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::udp::UdpSocket;
-use sys::{self, Errno};
 
 /// What became of a receive call so far.
 #[derive(Debug)]
@@ -34,15 +34,24 @@ pub enum RecvOutcome {
 /// A receive call from its beginning to its end, over any number of attempts.
 #[derive(Debug)]
 pub struct RecvCall {
-    generation: u32,
-    mark: Mark,
-    blocking: bool,
-    deadline_nsec: Option<u64>,
-    /// Polls before sleeping; `None` without end.
-    polls_left: Option<u32>,
-    spin: Spin,
+    call: BlockingCall,
     naps: Naps,
-    slept: bool,
+}
+
+impl Deref for RecvCall {
+    type Target = BlockingCall;
+
+    #[inline]
+    fn deref(&self) -> &BlockingCall {
+        &self.call
+    }
+}
+
+impl DerefMut for RecvCall {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut BlockingCall {
+        &mut self.call
+    }
 }
 
 /// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
@@ -55,56 +64,15 @@ const POLLS_PER_CHECK: u32 = 64;
 /// Polls before the caller gets a chance to be cancelled.
 const POLLS_PER_ATTEMPT: u32 = 1 << 14;
 
-/// The generation of a socket that is not open; each that is has an odd one.
-const CLOSED: u32 = 0;
-
 impl RecvCall {
     /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
     pub fn begin<S: Stack>(host: &Host<S>, fd: c_int, socket: &UdpSocket<S>, flags: c_int) -> Self {
-        // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
-        let generation = socket.generation();
-        let is_open = host.is_behind(fd, socket);
-        let settings = host.settings();
-        let blocking =
-            flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
-        let timeout = socket.shadow.receive_timeout_nsec.load(Ordering::Relaxed);
+        let timeout_nsec = &socket.shadow.receive_timeout_nsec;
         Self {
-            generation: if is_open { generation } else { CLOSED },
-            mark: Mark::now(),
-            blocking,
-            deadline_nsec: (blocking && timeout > 0)
-                .then(|| sys::now_nsec().saturating_add(timeout)),
-            polls_left: u32::try_from(settings.rx_poll).ok(),
-            spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
+            call: BlockingCall::begin(host, fd, socket, timeout_nsec, flags),
             naps: Naps::default(),
-            slept: false,
         }
-    }
-
-    /// Whether a signal handler has run that ends the call with `EINTR` (signal(7)).
-    pub fn interrupted(&self) -> bool {
-        if self.deadline_nsec.is_some() {
-            self.mark.any_handler()
-        } else {
-            self.mark.interrupted()
-        }
-    }
-
-    /// Counts a poll in vain; says whether the call is to sleep now.
-    #[inline]
-    fn stops_polling(&mut self) -> bool {
-        let Some(left) = &mut self.polls_left else {
-            self.spin.make_way();
-            return false;
-        };
-        *left = left.saturating_sub(1);
-        *left == 0 || self.spin.must_sleep()
-    }
-
-    /// Whether the library has seen any handler run since the call began.
-    pub fn any_handler(&self) -> bool {
-        self.mark.any_handler()
     }
 }
 
