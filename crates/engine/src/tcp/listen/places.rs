@@ -153,8 +153,12 @@ impl<S: TcpStack> TcpSocket<S> {
         if places.is_empty() {
             return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
         }
-        let ways = ways_in(host, &places);
-        if is_settled && ways != refused {
+        let mut ways = ways_in(host, &places);
+        if !is_settled {
+            // New ones are refused when the kernel has ended what it has begun.
+            ways = common(&ways, &refused);
+        }
+        if ways != refused {
             let _ = self.change_refused(ways);
         }
         let flows = &mut self.attachment().flows;
@@ -217,4 +221,18 @@ pub(super) fn ways_in<S: TcpStack>(host: &Host<S>, places: &[Place<S>]) -> WaysI
     }
     ways.retain(|it| !it.1.is_empty());
     ways
+}
+
+/// What is in both.
+fn common(ways: &WaysIn, others: &WaysIn) -> WaysIn {
+    let of_other = |(index, addresses): &(u32, Vec<Ipv4Addr>)| {
+        let (_, known) = others.iter().find(|it| it.0 == *index)?;
+        let addresses: Vec<_> = addresses
+            .iter()
+            .filter(|it| known.contains(it))
+            .copied()
+            .collect();
+        (!addresses.is_empty()).then_some((*index, addresses))
+    };
+    ways.iter().filter_map(of_other).collect()
 }
