@@ -34,10 +34,11 @@ struct Factors {
     rate: f64,
 }
 
-/// Without optimisation the library's own part is several times as long.
+/// Waking all of them took 14 to 20 times the CPU time, 9 times the median and a tenth of the rate. Without optimisation the library's own
+/// part is several times as long.
 fn is_within(factors: &Factors) -> bool {
     let (cpu, median, rate) = match testkit::libvma_is_optimised() {
-        true => (4.0, 1.5, 0.5),
+        true => (5.0, 3.0, 0.2),
         false => (20.0, 8.0, 0.1),
     };
     factors.cpu < cpu && factors.median < median && factors.rate > rate
