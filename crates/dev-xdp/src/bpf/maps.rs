@@ -57,11 +57,9 @@ pub(super) struct Tables<const PORT: usize, const FLOW: usize, const ADDRESS: us
     /// In the slot of a port's lower byte.
     pub(super) ports: Slotted<PORT>,
     flows: Map<FLOW, 4>,
-    /// UDP ports that are redirected whichever address of the interface a packet is for: an array, which costs no hash. By the upper byte
-    /// of the port an octet for each lower one.
-    udp_wildcards: Map<4, PORT_OCTETS>,
-    /// The same of TCP.
-    tcp_wildcards: Map<4, PORT_OCTETS>,
+    /// Ports that are redirected whichever address of the interface a packet is for: an array, which costs no hash. By the upper byte of
+    /// the port an octet for each lower one, those of TCP [behind](Self::FIRST_OF_TCP) those of UDP.
+    wildcards: Map<4, PORT_OCTETS>,
     /// The addresses of the interface, in the slot of the last byte.
     pub(super) addresses: Slotted<ADDRESS>,
 }
@@ -136,13 +134,17 @@ impl FlowMaps {
         protocol: u8,
         value: u8,
     ) -> Result<(), BpfError> {
-        let wildcards = if of_v6 {
-            self.v6.wildcards(protocol)
+        let (wildcards, first_of_tcp) = if of_v6 {
+            (&self.v6.wildcards, V6Tables::FIRST_OF_TCP)
         } else {
-            self.v4.wildcards(protocol)
+            (&self.v4.wildcards, V4Tables::FIRST_OF_TCP)
+        };
+        let first = match protocol == Protocol::Udp as u8 {
+            true => 0,
+            false => first_of_tcp,
         };
         let [upper, lower] = port.to_be_bytes();
-        let key = u32::from(upper).to_ne_bytes();
+        let key = (first + u32::from(upper)).to_ne_bytes();
         let change = || {
             let mut octets = wildcards.lookup(&key)?.unwrap_or([0; PORT_OCTETS]);
             octets[usize::from(lower)] = value;
@@ -269,6 +271,9 @@ impl FlowMaps {
 }
 
 impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FLOW, ADDRESS> {
+    /// The place of TCP's port 0 in the array of ports.
+    pub(super) const FIRST_OF_TCP: u32 = 256;
+
     fn create(capacity: u32) -> Result<Self, BpfError> {
         Ok(Self {
             ports: Slotted::create(
@@ -282,8 +287,12 @@ impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FL
                 capacity,
                 "create the XDP flow map",
             )?,
-            udp_wildcards: create_wildcards()?,
-            tcp_wildcards: create_wildcards()?,
+            wildcards: Map::create(
+                MapKind::Array,
+                WILDCARDS_NAME,
+                2 * Self::FIRST_OF_TCP,
+                "create the XDP array of ports",
+            )?,
             addresses: Slotted::create(
                 (ADDRESSES_NAME, "create the XDP address map"),
                 (SLOTS_NAME, "create the XDP address array"),
@@ -296,30 +305,9 @@ impl<const PORT: usize, const FLOW: usize, const ADDRESS: usize> Tables<PORT, FL
         self.flows.as_fd()
     }
 
-    fn wildcards(&self, protocol: u8) -> &Map<4, PORT_OCTETS> {
-        if protocol == Protocol::Udp as u8 {
-            &self.udp_wildcards
-        } else {
-            &self.tcp_wildcards
-        }
+    pub(super) fn wildcards_fd(&self) -> BorrowedFd<'_> {
+        self.wildcards.as_fd()
     }
-
-    pub(super) fn udp_wildcards_fd(&self) -> BorrowedFd<'_> {
-        self.udp_wildcards.as_fd()
-    }
-
-    pub(super) fn tcp_wildcards_fd(&self) -> BorrowedFd<'_> {
-        self.tcp_wildcards.as_fd()
-    }
-}
-
-fn create_wildcards() -> Result<Map<4, PORT_OCTETS>, BpfError> {
-    Map::create(
-        MapKind::Array,
-        WILDCARDS_NAME,
-        PORT_OCTETS as u32,
-        "create the XDP array of ports",
-    )
 }
 
 enum PortKey {

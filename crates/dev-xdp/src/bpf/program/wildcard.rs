@@ -57,7 +57,7 @@ pub(super) fn steer<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
     let other = a.label();
     let is_tcp = a.label();
     a.jump_if(R9, NotEqual, PROTOCOL_UDP, is_tcp);
-    look_for_port(a, maps.udp_wildcards_fd(), places, other);
+    look_for_port(a, maps.wildcards_fd(), 0, places, other);
     look_for_address(a, maps, places, other, |a| {
         a.jump_if(R0, NotEqual, 0, matched);
     });
@@ -77,7 +77,8 @@ pub(super) fn steer_segment<const PORT: usize, const FLOW: usize, const ADDRESS:
     with_exemptions: Label,
 ) {
     let other = a.label();
-    look_for_port(a, maps.tcp_wildcards_fd(), places, other);
+    let first = Tables::<PORT, FLOW, ADDRESS>::FIRST_OF_TCP;
+    look_for_port(a, maps.wildcards_fd(), first, places, other);
     a.store(U32, R10, OCTET, R1);
     look_for_address(a, maps, places, other, |a| {
         let is_not_there = a.label();
@@ -90,10 +91,19 @@ pub(super) fn steer_segment<const PORT: usize, const FLOW: usize, const ADDRESS:
     a.place(other);
 }
 
-/// R1 = what the array says of the packet's port; jumps to `other` if that is nothing.
-fn look_for_port(a: &mut Assembler, wildcards: BorrowedFd<'_>, places: &Places, other: Label) {
+/// R1 = what the array says of the packet's port, of which the `first` of its protocol has this place; jumps to `other` if that is nothing.
+fn look_for_port(
+    a: &mut Assembler,
+    wildcards: BorrowedFd<'_>,
+    first: u32,
+    places: &Places,
+    other: Label,
+) {
     let (base, port) = places.port;
     a.load(R1, U8, base, port);
+    if first != 0 {
+        a.add(R1, first.cast_signed());
+    }
     a.store(U32, R10, SLOT_INDEX, R1);
     look_up(a, wildcards, SLOT_INDEX);
     a.jump_if(R0, Equal, 0, other);
