@@ -34,6 +34,9 @@ Usage: cargo xtask <command>
                         200 multicast groups on one epoll set at the highest rate that the kernel receives without loss
   bench --rings [--rounds N]
                         how much 1 to 8 threads send, and receive, by the kernel's sockets, by one ring and by up to 8
+  bench --many [--rounds N] [--check]
+                        what one of 1, 100 and 10,000 sockets, groups, listeners, addresses and threads costs, on the
+                        kernel and with libvma
   bench --calls [--rounds N] [--check]
                         round trips through recvfrom, select, poll and epoll against the kernel and the bare device, and
                         how long each takes to wake from a sleep
@@ -123,6 +126,8 @@ pub(crate) enum Subject {
     Feed,
     /// Threads that send.
     Rings,
+    /// Thousands of sockets, groups, addresses and threads.
+    Many,
     /// Each of the calls that receive.
     Calls,
     /// As many datagrams as arrive.
@@ -251,6 +256,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
             Arg::Long("rings") => options.subject = Subject::Rings,
+            Arg::Long("many") => options.subject = Subject::Many,
             Arg::Long("calls") => options.subject = Subject::Calls,
             Arg::Long("throughput") => options.subject = Subject::Throughput,
             Arg::Long("services") => options.subject = Subject::Services,
@@ -267,6 +273,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
     }
     let (least, usual) = match options.subject {
         Subject::Everyday => (1, EVERYDAY_ROUNDS),
+        Subject::Many => (1, LEAST_ROUNDS),
         _ => (LEAST_ROUNDS, LEAST_ROUNDS),
     };
     if options.quick && options.subject != Subject::Everyday {
@@ -307,6 +314,7 @@ mod tests {
                 "demo",
                 "test",
                 "fuzz",
+                "bench",
                 "bench",
                 "bench",
                 "bench",

@@ -6,6 +6,7 @@ mod everyday;
 mod feed;
 mod floor;
 mod gate;
+mod many;
 mod report;
 mod rings;
 mod services;
@@ -64,6 +65,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), Failure> {
         Subject::Short => return short::run(options),
         Subject::Feed => return feed::run(options),
         Subject::Rings => return rings::run(options),
+        Subject::Many => return many::run(options),
         Subject::Calls => return calls::run(options),
         Subject::Throughput => return throughput::run(options),
     }

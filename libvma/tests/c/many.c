@@ -1,7 +1,10 @@
 /* What many sockets cost: `many COUNT KIND`. Says microseconds of CPU time to open them, per second while nothing happens, and to close
  * them. Kinds: `plain` on ports of their own, `reuse` the same with SO_REUSEADDR; `groups`: so many multicast groups at one port, 20 on a
  * socket, `feeds`: one on each, `all`: the same, and each gets what is for any of them (IP_MULTICAST_ALL); `brief`: bound to any address and
- * port, one datagram sent, and closed, one after the other; `listeners`: listening at any address and port, and closed, one after the other. */
+ * port, one datagram sent, and closed, one after the other; `listeners`: listening at any address and port, and closed, one after the other;
+ * `threads`: each in a recv on a socket of its own, until it is cancelled. */
+#include <pthread.h>
+
 #include "case.h"
 
 #define GROUPS_OF_ONE 20
@@ -54,13 +57,33 @@ static int listening(void)
     return fd;
 }
 
+static void *receives(void *fd)
+{
+    char octet;
+    recv(*(int *)fd, &octet, 1, 0);
+    return NULL;
+}
+
+static pthread_t start_receiving(int *fd)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 128 << 10);
+    if (pthread_create(&thread, &attributes, receives, fd) != 0)
+        exit(1);
+    pthread_attr_destroy(&attributes);
+    return thread;
+}
+
 int main(int argc, char **argv)
 {
     int count = argc > 2 ? atoi(argv[1]) : 0, sockets = 0;
     const char *kind = argc > 2 ? argv[2] : "";
     struct rlimit limit = {(rlim_t)count + 2000, (rlim_t)count + 2000};
     MUST(setrlimit(RLIMIT_NOFILE, &limit));
-    int *fds = calloc((size_t)count, sizeof *fds);
+    int *fds = calloc((size_t)count, sizeof *fds), threads = strcmp(kind, "threads") == 0;
+    pthread_t *receivers = calloc((size_t)count, sizeof *receivers);
     /* What opening the interface costs is not looked at. */
     int listens = strcmp(kind, "listeners") == 0, first = listens ? listening() : brief();
     sleep_msec(500);
@@ -77,6 +100,8 @@ int main(int argc, char **argv)
         } else {
             fds[sockets] = udp();
             bind_to(fds[sockets++], SELF, 10000 + i, strcmp(kind, "reuse") == 0);
+            if (threads)
+                receivers[i] = start_receiving(&fds[i]);
         }
     }
     double opened = cpu_usec();
@@ -84,9 +109,14 @@ int main(int argc, char **argv)
     double settled = cpu_usec();
     sleep_msec(1000);
     double idle = cpu_usec() - settled, closing = cpu_usec();
+    for (int i = 0; threads && i < count; i++) {
+        pthread_cancel(receivers[i]);
+        pthread_join(receivers[i], NULL);
+    }
     while (sockets > 0)
         close(fds[--sockets]);
     printf("%.0f %.0f %.0f\n", opened - begun, idle, cpu_usec() - closing);
     free(fds);
+    free(receivers);
     return close(first);
 }
