@@ -3,9 +3,8 @@
  * socket, `feeds`: one on each, `all`: the same, and each gets what is for any of them (IP_MULTICAST_ALL); `brief`: bound to any address and
  * port, one datagram sent, and closed, one after the other; `listeners`: listening at any address and port, and closed, one after the other;
  * `threads`: each in a recv on a socket of its own, until it is cancelled. */
-#include <pthread.h>
-
 #include "case.h"
+#include <pthread.h>
 
 #define GROUPS_OF_ONE 20
 #define GROUP_PORT 6000
