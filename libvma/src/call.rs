@@ -495,7 +495,13 @@ pub(crate) fn note_failure(
     socket: &'static UdpSocket<Device>,
     errno: c_int,
 ) {
-    if matches!(errno, libc::ECONNABORTED | libc::EDESTADDRREQ) {
+    let may_be_ended = match errno {
+        libc::ECONNABORTED => true,
+        // What any socket says that has no peer.
+        libc::EDESTADDRREQ => socket.is_connected(),
+        _ => false,
+    };
+    if may_be_ended {
         addresses_changed(engine, socket);
     }
 }

@@ -87,7 +87,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         match &*self.role.lock() {
             Role::Stream(stream) => !stream.is_over(),
-            Role::Listener(_) => true,
+            // The kernel's half is a closed one until listen(2) is made.
+            Role::Listener(_) => {
+                sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
+            }
             _ => false,
         }
     }

@@ -90,6 +90,11 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
+    /// Whether it has a peer, as far as is known here.
+    pub fn is_connected(&self) -> bool {
+        self.send.lock().peer.is_some()
+    }
+
     /// What `SO_ERROR` is, beside what the kernel knows of.
     pub fn take_postponed_error(&self) -> Option<Errno> {
         if self.readiness.now() & events::ERR == 0 {
