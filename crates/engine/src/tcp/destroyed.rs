@@ -88,9 +88,7 @@ impl<S: TcpStack> TcpSocket<S> {
         match &*self.role.lock() {
             Role::Stream(stream) => !stream.is_over(),
             // The kernel's half is a closed one until listen(2) is made.
-            Role::Listener(_) => {
-                sys::option_int(self.fd(), libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
-            }
+            Role::Listener(listening) => listening.kernel_listens,
             _ => false,
         }
     }

@@ -42,6 +42,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         if let Role::Listener(listening) = &mut *self.role.lock() {
             if is_made {
+                listening.kernel_listens = true;
                 listening.listener.set_backlog(backlog.cast_unsigned());
             }
             return;
@@ -134,6 +135,7 @@ impl<S: TcpStack> TcpSocket<S> {
             children: HashMap::new(),
             ready: VecDeque::new(),
             places: places.clone(),
+            kernel_listens,
             refused,
             device: self.device(),
             options,
