@@ -226,6 +226,11 @@ impl<S: Stack> SocketGroups<S> {
                 .is_none_or(SourceFilter::is_none)
     }
 
+    /// Whether it needs a place of its own among the receivers of a group that comes in on an interface past the kernel.
+    pub(crate) fn needs_place(&self, link_index: u32, group: IpAddr) -> bool {
+        self.receives(link_index, group) != Receives::No && !self.has_as_any(link_index, group)
+    }
+
     /// Whether it is among those who receive from every group that comes in on an interface.
     pub(crate) fn is_in_any(&self, link_index: u32, is_v6: bool) -> bool {
         let is_it = |it: &AnyFlow<S>| it.is_at(link_index, is_v6);

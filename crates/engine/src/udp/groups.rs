@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::groups::{Interest, Receives};
+use crate::sockets::groups::Interest;
 use crate::sockets::host::Host;
 use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::port_users::PortUsers;
@@ -106,17 +106,8 @@ pub(super) fn wanted<S: UdpStack>(
     for ip in &own {
         let group = port.group(host, *ip);
         let is_wanted = |link_index: &u32| {
-            let (receives, has_as_any) = {
-                let groups = &socket.attachment().groups;
-                (
-                    groups.receives(*link_index, *ip),
-                    groups.has_as_any(*link_index, *ip),
-                )
-            };
-            receives != Receives::No
-                && !has_as_any
-                && is_eligible(interfaces, *link_index)
-                && group.is_ours(*link_index)
+            let needs_place = socket.attachment().groups.needs_place(*link_index, *ip);
+            needs_place && is_eligible(interfaces, *link_index) && group.is_ours(*link_index)
         };
         let joined = group.joined().into_iter().filter(is_wanted);
         wanted.places.extend(joined.map(|it| (it, group.address)));

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr;
 
-use crate::sockets::groups::{AnyFlow, Receives};
+use crate::sockets::groups::AnyFlow;
 use crate::sockets::host::Host;
 use crate::sockets::interface::Interface;
 use crate::udp::groups::port::Port;
@@ -109,10 +109,7 @@ impl<S: UdpStack> UdpSocket<S> {
     /// Whether it is to get a place of its own in a group, or to lose it. `is_right`: the group is to come past the kernel.
     pub(super) fn differs(&self, (link_index, address): (u32, SocketAddr), is_right: bool) -> bool {
         let groups = &self.attachment().groups;
-        let ip = address.ip();
-        let is_due = is_right
-            && groups.receives(link_index, ip) != Receives::No
-            && !groups.has_as_any(link_index, ip);
+        let is_due = is_right && groups.needs_place(link_index, address.ip());
         is_due != groups.flows.has(link_index, address)
     }
 
@@ -127,9 +124,8 @@ impl<S: UdpStack> UdpSocket<S> {
         let (is_due, receiver, had) = {
             let groups = &self.attachment().groups;
             let ip = address.ip();
-            let receives = groups.receives(link_index, ip);
             (
-                is_right && receives != Receives::No && !groups.has_as_any(link_index, ip),
+                is_right && groups.needs_place(link_index, ip),
                 groups.receiver(self.into(), link_index, ip),
                 groups.flows.get(link_index, address).copied(),
             )
