@@ -115,18 +115,19 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        let refused = match kernel_listens {
-            true => WaysIn::new(),
-            false => ways_in(host, &places),
-        };
-        if kernel_listens {
+        let refused = if kernel_listens {
             // Whoever had it before may have left a filter, which connections have that wait to be accepted.
             let _ = sys::refuse_ways_in(fd, &[]);
             self.has_refused.store(true, Ordering::Relaxed);
-        } else if self.refuse_ways_in(&refused).is_err() {
-            self.release();
-            return Err(Reason::Option);
-        }
+            WaysIn::new()
+        } else {
+            let refused = ways_in(host, &places);
+            if self.refuse_ways_in(&refused).is_err() {
+                self.release();
+                return Err(Reason::Option);
+            }
+            refused
+        };
         let mut listener = Listener::new(now(), self.common.config(), backlog);
         listener.set_defer_accept(options::defer_accept(fd));
         let (counted, is_first) = self.common.counted_first();
