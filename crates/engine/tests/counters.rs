@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use stats::{FieldKind, PLANNED, SECTIONS};
+use testkit::files_below;
 
 /// The code that counts, without blanks and tests.
 fn code() -> String {
@@ -11,23 +12,16 @@ fn code() -> String {
     let mut text = String::new();
     // The last one has counters that the segment itself writes.
     for directory in ["src", "../../libvma/src", "../stats/src/segment"] {
-        read(&root.join(directory), &mut text);
+        for path in files_below(&root.join(directory)) {
+            if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
+                let source = fs::read_to_string(&path).unwrap();
+                let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+                text.push_str(code);
+            }
+        }
     }
     text.retain(|letter| !letter.is_whitespace());
     text
-}
-
-fn read(directory: &Path, text: &mut String) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            read(&path, text);
-        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
-            let source = fs::read_to_string(&path).unwrap();
-            let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-            text.push_str(code);
-        }
-    }
 }
 
 fn is_counted(code: &str, field: &str) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use testkit::needs;
+use testkit::{files_below, needs};
 
 /// Programs of packages that every Debian system has (`Essential` or of priority `required`), and the shell's own words.
 const EVERYWHERE: &str = "\
@@ -27,27 +27,16 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap().flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        let is_apart = ["target", ".git", "fuzz", "models"]
-            .iter()
-            .any(|apart| name == *apart);
-        if entry.file_type().unwrap().is_dir() && !is_apart {
-            files_below(&path, files);
-        } else {
-            files.push(path);
-        }
-    }
-}
-
 fn files_of(extensions: &[&str]) -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    files_below(&workspace(), &mut files);
+    let workspace = workspace();
     let is_wanted = |path: &PathBuf| {
+        let place = path.strip_prefix(&workspace).unwrap();
+        let mut parents = place.parent().into_iter().flatten();
+        let is_apart = parents.any(|name| name == "fuzz" || name == "models");
         let extension = path.extension().and_then(|extension| extension.to_str());
-        extension.is_some_and(|extension| extensions.contains(&extension))
+        !is_apart && extension.is_some_and(|extension| extensions.contains(&extension))
     };
+    let mut files = files_below(&workspace);
     files.retain(is_wanted);
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap();

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use testkit::files_below;
 
 /// Each layer, with those that it may use beside itself.
 const LAYERS: [(&str, &[&str]); 10] = [
@@ -35,7 +37,7 @@ fn layers_use_those_below_them() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut seen = BTreeSet::new();
     let mut wrong = Vec::new();
-    for file in files(&source) {
+    for file in files_below(&source) {
         let place = file.strip_prefix(&source).expect("it is below");
         let first = place.iter().next().expect("it has a name");
         let layer = Path::new(first).file_stem().expect("it has a name");
@@ -78,20 +80,6 @@ fn uses(text: &str) -> BTreeSet<&str> {
         }
     }
     used
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("the sources are there");
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.expect("it can be read").path();
-        if path.is_dir() {
-            files.extend(self::files(&path));
-        } else {
-            files.push(path);
-        }
-    }
-    files
 }
 
 #[test]
