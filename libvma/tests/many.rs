@@ -3,38 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use testkit::{Namespaces, Pair, Running, compile_c, or_skip, panic_unless_paused, preloaded};
+use testkit::{
+    Cost, Namespaces, Pair, Running, compile_c, or_skip, panic_unless_paused, preloaded,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// CPU time in microseconds.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    open: f64,
-    /// In a second while nothing happens.
-    idle: f64,
-    close: f64,
-}
-
-impl Cost {
-    /// `count` of a kind that `c/many.c` has.
-    fn of(pair: &Pair, count: u32, kind: &str) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/many.c");
-        let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        let mut command = preloaded(&pair.b, &program).unwrap();
-        command.args([&count.to_string(), kind]);
-        let finished = Running::start(command).unwrap().wait(LIMIT).unwrap();
-        assert!(finished.status.success(), "{finished:?}");
-        let said: Vec<f64> = finished
-            .stdout
-            .split_whitespace()
-            .map(|number| number.parse().unwrap())
-            .collect();
-        let [open, idle, close] = said[..] else {
-            panic!("{finished:?}");
-        };
-        Self { open, idle, close }
-    }
+/// `count` of a kind that `c/many.c` has.
+fn cost_of(pair: &Pair, count: u32, kind: &str) -> Cost {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/many.c");
+    let program = compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let mut command = preloaded(&pair.b, &program).unwrap();
+    command.args([&count.to_string(), kind]);
+    let finished = Running::start(command).unwrap().wait(LIMIT).unwrap();
+    assert!(finished.status.success(), "{finished:?}");
+    Cost::parse(&finished.stdout).unwrap_or_else(|| panic!("{finished:?}"))
 }
 
 /// The kernel has no list of the sockets of one port: to ask who else has it costs as much as there are sockets.
@@ -44,8 +27,8 @@ fn sockets_that_may_share_their_ports() {
     const COUNT: u32 = 2000;
     let pair = or_skip!(Namespaces::pair());
     panic_unless_paused(|| {
-        let plain = Cost::of(&pair, COUNT, "plain");
-        let others = Cost::of(&pair, COUNT, "reuse");
+        let plain = cost_of(&pair, COUNT, "plain");
+        let others = cost_of(&pair, COUNT, "reuse");
         println!("{COUNT} plain ones {plain:?}, others {others:?}");
         assert!(
             others.open < 6.0 * plain.open,
@@ -65,8 +48,8 @@ fn groups_at_one_port() {
     let pair = or_skip!(Namespaces::pair());
     panic_unless_paused(|| {
         for kind in ["groups", "feeds"] {
-            let few = Cost::of(&pair, FEW, kind);
-            let many = Cost::of(&pair, FEW * TIMES, kind);
+            let few = cost_of(&pair, FEW, kind);
+            let many = cost_of(&pair, FEW * TIMES, kind);
             println!("{FEW} {kind}: {few:?}; {TIMES} times as many: {many:?}");
             let most = f64::from(2 * TIMES);
             // Clocks of some systems count by ten milliseconds.
@@ -90,8 +73,8 @@ fn feeds_at_one_port_that_get_each_others_groups() {
     const TIMES: u32 = 8;
     let pair = or_skip!(Namespaces::pair());
     panic_unless_paused(|| {
-        let few = Cost::of(&pair, FEW, "all");
-        let many = Cost::of(&pair, FEW * TIMES, "all");
+        let few = cost_of(&pair, FEW, "all");
+        let many = cost_of(&pair, FEW * TIMES, "all");
         println!("{FEW}: {few:?}; {TIMES} times as many: {many:?}");
         let most = f64::from(TIMES * TIMES);
         for (few, many) in [(few.open, many.open), (few.close, many.close)] {
@@ -118,12 +101,12 @@ fn for_any_of_many_addresses(kind: &str) {
     const COUNT: u32 = 500;
     panic_unless_paused(|| {
         let pair = or_skip!(Namespaces::pair());
-        let one = Cost::of(&pair, COUNT, kind);
+        let one = cost_of(&pair, COUNT, kind);
         let add = |host| format!("address add 10.78.0.{host}/16 dev vb\n");
         pair.b
             .ip_batch(&(1..=200).map(add).collect::<String>())
             .unwrap();
-        let many = Cost::of(&pair, COUNT, kind);
+        let many = cost_of(&pair, COUNT, kind);
         println!("{kind}: with one address {one:?}, with 200 more {many:?}");
         assert!(many.open < 3.0 * one.open, "{one:?}, {many:?}");
     });

@@ -30,6 +30,7 @@ mod c_program;
 mod cable;
 mod cases;
 mod comparison;
+mod cost;
 mod echo;
 mod exemptions;
 mod far_host;
@@ -57,6 +58,7 @@ pub use comparison::{
     Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,
     difference, log_tail,
 };
+pub use cost::Cost;
 pub use echo::{Echo, call_back_streams, echo_streams};
 pub use exemptions::exempt_connections;
 pub use far_host::{FAR_ADDRESS, far_host};

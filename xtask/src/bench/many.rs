@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use testkit::{Namespaces, Pair, Running, compile_c};
+use testkit::{Cost, Namespaces, Pair, Running, compile_c};
 
 use crate::arguments::BenchOptions;
 use crate::bench::streams::Preload;
@@ -62,14 +62,6 @@ const KINDS: [Kind; 10] = [
         ..kind("threads in recv, a socket each", "threads", 0)
     },
 ];
-
-/// CPU time in microseconds: to open all, in an idle second, to close all.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    open: f64,
-    idle: f64,
-    close: f64,
-}
 
 pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     setup::ensure(Whom::Measuring)?;
@@ -167,12 +159,8 @@ impl Bench<'_> {
         let mut command = preload.command(&pair.b, "0,1", &self.program);
         command.args([&count.to_string(), kind.word]);
         let finished = Running::start(command)?.wait(TIMEOUT)?;
-        let said = finished.stdout.split_whitespace();
-        let said: Vec<f64> = said.filter_map(|number| number.parse().ok()).collect();
-        match said[..] {
-            [open, idle, close] if finished.status.success() => Ok(Cost { open, idle, close }),
-            _ => Err(Failure::Reason(format!("{}: {finished:?}", kind.name))),
-        }
+        let cost = Cost::parse(&finished.stdout).filter(|_| finished.status.success());
+        cost.ok_or_else(|| Failure::Reason(format!("{}: {finished:?}", kind.name)))
     }
 }
 
