@@ -1,7 +1,8 @@
-# run.bash <service> <seconds>: runs an everyday service as its package ships it, with $LIBRARY if that is set, under its usual load
-# generator, with $CLIENT_LIBRARY if that is set; says what both did, a line each: "rate", "p99_us", "server_ticks", "client_sec",
-# "seconds", "octets" (received by the interface, and by the kernel's IP from it), "errors". run.bash <service> answers: asks it the questions
-# of answers.bash instead, and says what it answered and how it ended.
+# run.bash <service> <seconds>: runs an everyday service as its package ships it, with $LIBRARY if that is set. Says "ready" when it answers,
+# then puts it under its usual load, with $CLIENT_LIBRARY if that is set, once for each line of standard input. Says each time what both did,
+# a line each, and "ready" again: "rate", "p99_us", "server_ticks", "client_sec", "seconds", "octets" (received by the interface, and by the
+# kernel's IP from it), "errors". run.bash <service> answers: asks it the questions of answers.bash instead, and says what it answered and how it
+# ended.
 #
 # A service is a file of this directory, and what follows the dash of its name is $VARIANT. It has
 #   prepare        writes what is not in the package, as root, before anything is preloaded
@@ -140,13 +141,22 @@ sleep 0.3
 if declare -F warm_up >/dev/null; then
     warm_up >/dev/null
 fi
-before=$(ticks) octets_before=($(octets))
-TIMEFORMAT='client_sec %U %S'
-begun=$EPOCHREALTIME
-{ time load "$2" 2>load.log; } 2>&1
-ended=$EPOCHREALTIME
-octets_after=($(octets))
-echo "server_ticks $(($(ticks) - before))"
-echo "seconds $(bc <<<"$ended - $begun" 2>/dev/null || awk "BEGIN { print $ended - $begun }")"
-echo "octets $((octets_after[0] - octets_before[0])) $((octets_after[1] - octets_before[1]))"
-cat load.log >&2
+# One load, and what it has cost.
+measured() {
+    local before octets_before octets_after begun ended TIMEFORMAT='client_sec %U %S'
+    before=$(ticks) octets_before=($(octets))
+    begun=$EPOCHREALTIME
+    { time load "$1" 2>load.log; } 2>&1
+    ended=$EPOCHREALTIME
+    octets_after=($(octets))
+    echo "server_ticks $(($(ticks) - before))"
+    echo "seconds $(bc <<<"$ended - $begun" 2>/dev/null || awk "BEGIN { print $ended - $begun }")"
+    echo "octets $((octets_after[0] - octets_before[0])) $((octets_after[1] - octets_before[1]))"
+    cat load.log >&2
+}
+
+echo ready
+while read -r; do
+    measured "$2" </dev/null
+    echo ready
+done

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Stage;
 use super::services::{self, Service};
-use super::trial::{Ends, Placement, measure};
+use super::trial::{Ends, Placement, Serving};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::needs::Whom;
@@ -15,8 +15,8 @@ use crate::setup;
 const SECONDS: u32 = 1;
 /// Lower than what `bench --everyday --check` asks for: it tells a library that slows a service from a machine that is busy.
 const RATE_MIN: f64 = 0.9;
-/// One that fails is measured again.
-const ATTEMPTS: usize = 5;
+/// So many pairs of loads at most, one on the kernel and one with the library.
+const PAIRS_MAX: usize = 12;
 
 /// A web server with its workers, an event loop, one thread, several, processes, datagrams, and bulk.
 const SHORT_FORM: [&str; 8] = [
@@ -41,7 +41,12 @@ pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
             said.push(format!("{} skipped, no {program}", service.name));
             continue;
         }
-        match ratio(&stage, service) {
+        let again = |failure| {
+            interrupt::check()?;
+            say(format_args!("{failure}, once more"));
+            ratio(&stage, service)
+        };
+        match ratio(&stage, service).or_else(again) {
             Ok(ratio) if ratio >= RATE_MIN => said.push(format!("{} {ratio:.2}", service.name)),
             Ok(ratio) => slow.push(format!("{} {ratio:.2}", service.name)),
             Err(failure) => {
@@ -59,31 +64,28 @@ pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
     )))
 }
 
-/// After a few attempts, as many as it takes.
+/// Of two servers that run side by side and are asked in turns: a server that starts anew for each load has other memory, workers that have
+/// shared their connections otherwise, and a faster or slower moment of the machine. As few turns as it takes.
 fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
-    let mut rates = Vec::new();
-    let mut last = Err(Failure::new("not measured"));
-    for attempt in 1..=ATTEMPTS {
-        let rate = |ends| {
-            interrupt::check()?;
-            measure(stage, service, ends, Placement::Apart, SECONDS).map(|trial| trial.rate)
-        };
-        let measured = rate(Ends::Kernel).and_then(|kernel| Ok([kernel, rate(Ends::Server)?]));
+    let start = |ends| {
         interrupt::check()?;
-        last = measured.map(|pair| {
-            rates.push(pair);
-            judged(&rates)
-        });
-        match &last {
-            Ok(ratio) if *ratio >= RATE_MIN => break,
-            Ok(ratio) if attempt < ATTEMPTS => {
-                say(format_args!("{}: {ratio:.2}, once more", service.name));
-            }
-            Err(failure) if attempt < ATTEMPTS => say(format_args!("{failure}, once more")),
-            _ => {}
+        Serving::start(stage, service, ends, Placement::Apart, SECONDS)
+    };
+    let mut servers = [start(Ends::Kernel)?, start(Ends::Server)?];
+    let mut rates = Vec::new();
+    loop {
+        let mut pair = [0.0; 2];
+        for (rate, server) in pair.iter_mut().zip(&mut servers) {
+            interrupt::check()?;
+            *rate = server.load()?.rate;
         }
+        rates.push(pair);
+        let ratio = judged(&rates);
+        if ratio >= RATE_MIN || rates.len() == PAIRS_MAX {
+            return Ok(ratio);
+        }
+        say(format_args!("{}: {ratio:.2}, once more", service.name));
     }
-    last
 }
 
 /// Of pairs of rates, the kernel's first. What other programs do only slows, so the best of each side counts. But a virtual machine's

@@ -1,9 +1,12 @@
 //! One run of a service.
 
+use std::io::Write;
 use std::path::Path;
+use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-use testkit::{Finished, Namespaces, Pair, Running};
+use tempfile::TempDir;
+use testkit::{Namespaces, Pair, Running};
 
 use super::services::Service;
 use super::watch::Watch;
@@ -11,10 +14,12 @@ use super::{CLIENT_CPU, SERVER_CPU, Stage, programs};
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// Most runs take four seconds; a machine that is busy, or a server that answers nobody, more.
+/// To start, or for one load: most take two seconds; a machine that is busy, or a server that answers nobody, more.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often statistics are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// How often it is asked whether a load has ended.
+const TURN_INTERVAL: Duration = Duration::from_millis(100);
+/// How often statistics are looked at. Each look takes some milliseconds of the two ends' CPUs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(900);
 /// Clock ticks a second (sysconf(3)): of all architectures that Linux calls this library's.
 const TICKS_PER_SEC: f64 = 100.0;
 /// So many of the requests may fail: datagrams are lost, servers close connections.
@@ -53,73 +58,128 @@ pub(super) struct Trial {
     pub(super) reasons: Vec<String>,
 }
 
-pub(super) fn measure(
-    stage: &Stage,
-    service: &Service,
-    ends: Ends,
-    placement: Placement,
-    seconds: u32,
-) -> Result<Trial, Failure> {
-    let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
-    let home = tempfile::Builder::new()
-        .prefix("run-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .tempdir_in(stage.home.path())?;
-    let programs = programs();
-    let preloaded = |has: bool| {
-        if has {
-            stage.library.as_path()
-        } else {
-            Path::new("")
-        }
-    };
-    let (server_cpus, client_cpus) = match placement {
-        Placement::Apart => (SERVER_CPU, CLIENT_CPU),
-        Placement::Free => ("0-1", "0-1"),
-    };
-    let mut command = pair.b.command("/bin/bash");
-    command
-        .arg(programs.join("everyday/run.bash"))
-        .args([service.name, &seconds.to_string()])
-        .current_dir(home.path())
-        .env_clear()
-        .env("PATH", testkit::needs::PATH)
-        .env("LC_ALL", "C.UTF-8")
-        .env("HOME", home.path())
-        .env("PREPARED", stage.home.path())
-        .env("PROGRAMS", &programs)
-        .env("SELF", Pair::ADDRESS_B.to_string())
-        .env("SELF_NETNS", pair.b.name())
-        .env("PEER_NETNS", pair.a.name())
-        .env("LOAD", &stage.generator)
-        .env("TOKIO_HTTP", &stage.tokio_http)
-        .env("SERVER_CPUS", server_cpus)
-        .env("CLIENT_CPUS", client_cpus)
-        .env("LIBRARY", preloaded(ends != Ends::Kernel))
-        .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both));
-    let mut running = Running::start(command)?;
-    let mut watch = Watch::default();
-    let deadline = Instant::now() + TIMEOUT;
-    while running.status()?.is_none() && Instant::now() < deadline {
-        interrupt::sleep(LOOK_INTERVAL)?;
-        if ends != Ends::Kernel {
-            watch.look(&pair.b);
-        }
-    }
-    let finished = running.wait(Duration::from_millis(1))?;
-    trial(&finished.stdout, watch.reasons()).map_err(|why| {
-        Failure::Reason(format!(
-            "{} ({ends:?}, {placement:?}): {why}\n{}",
-            service.name,
-            said(&finished)
-        ))
-    })
+/// A service that runs, and the load generator at its other end. Each load is one [`Trial`].
+pub(super) struct Serving {
+    running: Running,
+    turns: ChildStdin,
+    /// Of loads that have been made.
+    turn: usize,
+    watch: Option<Watch>,
+    /// For messages.
+    name: String,
+    // The last ones, so that what runs there ends before they go.
+    _home: TempDir,
+    pair: Pair,
 }
 
-fn said(finished: &Finished) -> String {
-    let all = format!("{}{}", finished.stdout, finished.stderr);
-    let lines: Vec<&str> = all.lines().collect();
-    lines[lines.len().saturating_sub(30)..].join("\n")
+impl Serving {
+    /// Returns when the service answers. Each load will take `seconds`.
+    pub(super) fn start(
+        stage: &Stage,
+        service: &Service,
+        ends: Ends,
+        placement: Placement,
+        seconds: u32,
+    ) -> Result<Self, Failure> {
+        let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
+        let home = tempfile::Builder::new()
+            .prefix("run-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .tempdir_in(stage.home.path())?;
+        let programs = programs();
+        let preloaded = |has: bool| {
+            if has {
+                stage.library.as_path()
+            } else {
+                Path::new("")
+            }
+        };
+        let (server_cpus, client_cpus) = match placement {
+            Placement::Apart => (SERVER_CPU, CLIENT_CPU),
+            Placement::Free => ("0-1", "0-1"),
+        };
+        let mut command = pair.b.command("/bin/bash");
+        command
+            .arg(programs.join("everyday/run.bash"))
+            .args([service.name, &seconds.to_string()])
+            .current_dir(home.path())
+            .env_clear()
+            .env("PATH", testkit::needs::PATH)
+            .env("LC_ALL", "C.UTF-8")
+            .env("HOME", home.path())
+            .env("PREPARED", stage.home.path())
+            .env("PROGRAMS", &programs)
+            .env("SELF", Pair::ADDRESS_B.to_string())
+            .env("SELF_NETNS", pair.b.name())
+            .env("PEER_NETNS", pair.a.name())
+            .env("LOAD", &stage.generator)
+            .env("TOKIO_HTTP", &stage.tokio_http)
+            .env("SERVER_CPUS", server_cpus)
+            .env("CLIENT_CPUS", client_cpus)
+            .env("LIBRARY", preloaded(ends != Ends::Kernel))
+            .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both));
+        let mut running = Running::start_interactive(command)?;
+        let turns = running
+            .stdin()
+            .ok_or_else(|| Failure::new("no standard input"))?;
+        let mut serving = Self {
+            running,
+            turns,
+            turn: 0,
+            watch: None,
+            name: format!("{} ({ends:?}, {placement:?})", service.name),
+            _home: home,
+            pair,
+        };
+        serving.told()?;
+        Ok(serving)
+    }
+
+    /// From now on trials say why sockets were the kernel's.
+    pub(super) fn watch(&mut self) {
+        self.watch = Some(Watch::default());
+    }
+
+    /// Puts the service under its load once.
+    pub(super) fn load(&mut self) -> Result<Trial, Failure> {
+        self.turns.write_all(b"\n")?;
+        self.turn += 1;
+        let told = self.told()?;
+        let reasons = self.watch.as_ref().map(Watch::reasons);
+        trial(&told, reasons.unwrap_or_default()).map_err(|why| self.failure(&why))
+    }
+
+    /// Waits for what is printed in this turn: before the first load nothing is.
+    fn told(&mut self) -> Result<String, Failure> {
+        let mut looked = Instant::now();
+        let deadline = looked + TIMEOUT;
+        loop {
+            let ended = self.running.status()?.is_some();
+            let stdout = self.running.stdout();
+            let mut turns = stdout.split("ready\n");
+            // What follows the last "ready" is no whole turn yet.
+            if let (Some(told), Some(_)) = (turns.nth(self.turn), turns.next()) {
+                return Ok(told.to_owned());
+            }
+            if ended || Instant::now() >= deadline {
+                return Err(self.failure("answers nothing"));
+            }
+            interrupt::sleep(TURN_INTERVAL)?;
+            if let Some(watch) = &mut self.watch
+                && looked.elapsed() >= LOOK_INTERVAL
+            {
+                watch.look(&self.pair.b);
+                looked = Instant::now();
+            }
+        }
+    }
+
+    fn failure(&self, why: &str) -> Failure {
+        let all = format!("{}{}", self.running.stdout(), self.running.stderr());
+        let lines: Vec<&str> = all.lines().collect();
+        let last = lines[lines.len().saturating_sub(30)..].join("\n");
+        Failure::Reason(format!("{}: {why}\n{last}", self.name))
+    }
 }
 
 /// Of lines that begin with a name.
