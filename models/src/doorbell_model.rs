@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use links::doorbell::{Doorbell, Follows, Notify};
 use loom::thread;
 
 use crate::every_order;
-use crate::sockets::doorbell::{Doorbell, Follows, Notify};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 
 /// The clock stands still: no sender ever pauses.

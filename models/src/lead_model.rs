@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use links::lead::Lead;
 use loom::thread;
 
 use crate::every_order;
-use crate::sockets::lead::Lead;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 
 /// An interface: its sleepers, a packet in its ring, and whether the ring is in the watch of the internal thread.

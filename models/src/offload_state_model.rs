@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
+use links::reason::Reason;
 use loom::thread::{self, JoinHandle};
 
 use crate::every_order;
 use crate::sockets::offload_state::OffloadState;
-use crate::sockets::reason::Reason;
 
 /// Before the network changes: never accelerated, and not waiting for an interface.
 fn kernels() -> Arc<OffloadState> {

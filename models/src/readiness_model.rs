@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
+use links::wait::Waiter;
 use loom::thread;
 
 use crate::every_order;
 use crate::sockets::readiness::{Readiness, Watcher};
-use crate::sockets::wait::Waiter;
 use crate::sync::{AtomicU32, Mutex, Ordering};
 
 const IN: u32 = 1;

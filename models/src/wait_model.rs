@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use links::wait::{WaitQueue, Waiter};
 use loom::thread;
 
 use crate::every_order;
-use crate::sockets::wait::{WaitQueue, Waiter};
 use crate::sync::{Mutex, Ordering};
 
 /// A socket: its queue under its lock, and who sleeps on it.

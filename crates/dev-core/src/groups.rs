@@ -37,7 +37,7 @@ impl SourceFilter {
 
 /// One of those who receive from a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receiver<T> {
+pub struct GroupMember<T> {
     /// Who it is.
     pub value: T,
     /// The only sender whose datagrams it gets, if there is one.
@@ -46,7 +46,7 @@ pub struct Receiver<T> {
     pub sources: SourceFilter,
 }
 
-impl<T> Receiver<T> {
+impl<T> GroupMember<T> {
     #[inline]
     fn gets_from(&self, source: SocketAddr) -> bool {
         self.peer.is_none_or(|peer| peer == source) && self.sources.allows(source.ip())
@@ -56,7 +56,7 @@ impl<T> Receiver<T> {
 /// The receivers of a group's datagrams to one port, but for those of all groups there.
 #[derive(Debug)]
 struct Group<T> {
-    receivers: Vec<Receiver<T>>,
+    receivers: Vec<GroupMember<T>>,
     is_steered: bool,
 }
 
@@ -83,7 +83,7 @@ struct AtPort<T> {
 /// One of those who receive from every group of a port.
 #[derive(Debug)]
 struct AnyReceiver<T> {
-    receiver: Receiver<T>,
+    receiver: GroupMember<T>,
     /// Groups of which it is a receiver of its own, with a filter.
     except: HashSet<IpAddr>,
 }
@@ -124,7 +124,7 @@ impl<T: Copy> GroupTable<T> {
     pub fn add(
         &mut self,
         address: SocketAddr,
-        receiver: Receiver<T>,
+        receiver: GroupMember<T>,
         is_same: impl Fn(&T) -> bool,
     ) {
         if let Some(it) = self.any_receiver(port_of(address), &is_same) {
@@ -153,7 +153,7 @@ impl<T: Copy> GroupTable<T> {
     pub fn add_to_any(
         &mut self,
         port: (u16, bool),
-        receiver: Receiver<T>,
+        receiver: GroupMember<T>,
         except: HashSet<IpAddr>,
         is_same: impl Fn(&T) -> bool,
     ) {
@@ -370,7 +370,7 @@ mod tests {
         peer: Option<&str>,
         sources: SourceFilter,
     ) {
-        let receiver = Receiver {
+        let receiver = GroupMember {
             value,
             peer: peer.map(address),
             sources,
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn one_may_receive_from_every_group_of_a_port() {
         let mut table = GroupTable::default();
-        let any = |value| Receiver {
+        let any = |value| GroupMember {
             value,
             peer: None,
             sources: SourceFilter::none(),

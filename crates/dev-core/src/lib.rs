@@ -25,7 +25,7 @@ pub use backend::{
 };
 pub use beside::{beside, threads_begin_with};
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
-pub use groups::{GroupTable, Receiver, SourceFilter};
+pub use groups::{GroupMember, GroupTable, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
 pub use parted::{AllGuard, PartGuard, PartedLock};

@@ -30,6 +30,10 @@ use std::sync::{Arc, Mutex};
 
 use dev_core::Backend;
 use libc::c_int;
+use links::frames;
+use links::network::Network;
+use links::reason::Reason;
+use links::settings::Settings;
 use stats::{PoolSlot, Segment};
 use vma_config::rules::{ProcessRules, RuleError};
 
@@ -37,12 +41,8 @@ use crate::mux::{self, MuxCounters};
 use crate::process::end_request::EndRequest;
 use crate::process::sharing::Sharing;
 use crate::process::thread_request::ThreadRequests;
-use crate::sockets::frames;
 use crate::sockets::host;
 use crate::sockets::kernel_sockets::KernelSockets;
-use crate::sockets::network::Network;
-use crate::sockets::reason::Reason;
-use crate::sockets::settings::Settings;
 use crate::sockets::slab::Slab;
 use crate::tcp;
 use crate::udp;

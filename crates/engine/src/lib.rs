@@ -17,7 +17,6 @@ mod cpu_sharing;
 mod engine;
 pub mod io_uring;
 mod mux;
-mod netconf_network;
 mod process;
 mod sockets;
 mod sync;
@@ -33,26 +32,26 @@ pub use engine::{
     AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
     PolledSockets, TcpSocket, UdpSocket, Whose, monitor,
 };
-pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_be_shared};
-pub use netconf_network::NetconfNetwork;
-pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
-pub use process::door::ask_for_started_with;
-pub use sockets::blocking_call::BlockingCall;
-pub use sockets::doorbell::Follows;
-pub use sockets::exception::{ExceptionAction, Request};
-pub use sockets::family::Family;
-pub use sockets::groups::{changes_membership, group_offset, joins};
-pub use sockets::message::{Message, REHEARSAL};
-pub use sockets::network::{
+pub use links::doorbell::Follows;
+pub use links::family::Family;
+pub use links::groups::{changes_membership, group_offset, joins};
+pub use links::netconf_network::NetconfNetwork;
+pub use links::network::{
     FixedNetwork, FlowPorts, InterfaceFacts, KernelConnection, KernelConnections, Network,
     NetworkChange, NextHop, NextHopKey, PortUser, Resolution, RouteMetrics,
 };
-pub use sockets::notice::warn_in_a_box;
+pub use links::notice::warn_in_a_box;
+pub use links::reason::Reason;
+pub use links::rings::RingPolicy;
+pub use links::settings::{Moderation, Settings};
+pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_be_shared};
+pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
+pub use process::door::ask_for_started_with;
+pub use sockets::blocking_call::BlockingCall;
+pub use sockets::exception::{ExceptionAction, Request};
+pub use sockets::message::{Message, REHEARSAL};
 pub use sockets::options::is_asked_for_later;
-pub use sockets::reason::Reason;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC};
-pub use sockets::rings::RingPolicy;
-pub use sockets::settings::{Moderation, Settings};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::socket::silence_changes;
 pub use sockets::{interrupt, user_memory};
@@ -77,7 +76,6 @@ pub mod parts {
     pub use crate::mux::poll::PolledSockets;
     pub use crate::mux::{MuxStack, Registration};
     pub use crate::sockets::attachment::MayOpen;
-    pub use crate::sockets::delivery::{Arrival, Parsed};
     pub use crate::sockets::direct::DirectReceive;
     pub use crate::sockets::host::Host;
     pub use crate::sockets::readiness::Watcher;
@@ -85,4 +83,5 @@ pub mod parts {
     pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
     pub use crate::tcp::{TcpSocket, TcpStack};
     pub use crate::udp::{UdpSocket, UdpStack};
+    pub use links::delivery::{Arrival, Parsed};
 }

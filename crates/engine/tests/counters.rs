@@ -11,7 +11,12 @@ fn code() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
     // The last one has counters that the segment itself writes.
-    for directory in ["src", "../../libvma/src", "../stats/src/segment"] {
+    for directory in [
+        "src",
+        "../links/src",
+        "../../libvma/src",
+        "../stats/src/segment",
+    ] {
         for path in files_below(&root.join(directory)) {
             if path.extension().is_some_and(|it| it == "rs") && !path.ends_with("tests.rs") {
                 let source = fs::read_to_string(&path).unwrap();

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use dev_core::Backend;
 
 use libc::c_int;
+use links::family::Family;
+use links::reason::Reason;
 
 use crate::engine::{Engine, Object, TcpSocket, UdpSocket};
 use crate::mux::{epoll_copied, epoll_passed};
-use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::offload;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
 use crate::tcp;
 use crate::udp::follow_port;

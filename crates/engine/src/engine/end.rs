@@ -1,10 +1,10 @@
 //! The end of the process.
 
 use dev_core::Backend;
+use links::reason::Reason;
 
 use crate::engine::Engine;
 use crate::sockets::interrupt;
-use crate::sockets::reason::Reason;
 
 impl<B: Backend> Engine<B> {
     /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.

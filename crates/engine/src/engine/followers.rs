@@ -1,14 +1,14 @@
-//! Packets for threads that sleep while the one that watches for them is awake (`sockets/lead.rs`).
+//! Packets for threads that sleep while the one that watches for them is awake (`links::lead`).
 
 use std::time::Duration;
 
 use dev_core::Backend;
+use links::wait::woken_here;
+use links::watch;
 use tcp::Instant;
 
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched, is_lost};
-use crate::sockets::wait::woken_here;
-use crate::sockets::watch;
 
 /// How long packets are left to those who are awake after the first one that nobody slept for, and after many.
 const NAP_MIN: Duration = Duration::from_micros(100);

@@ -2,10 +2,10 @@
 
 use dev_core::Backend;
 use libc::c_int;
+use links::reason::Reason;
 
 use crate::engine::Engine;
 use crate::sockets::kernel_sockets::{DESCRIPTORS, is_stream};
-use crate::sockets::reason::Reason;
 use crate::tcp;
 
 impl<B: Backend> Engine<B> {

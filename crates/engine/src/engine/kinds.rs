@@ -3,14 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use dev_core::{Backend, Frame};
+use links::delivery::{Arrival, Parsed};
+use links::interface::LongPacket;
+use links::{Identity, Receiver};
 
 use crate::mux::Registration;
 use crate::mux::epoll::EpollSet;
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
-use crate::sockets::interface::LongPacket;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 use crate::tcp::{TcpSocket, TcpStack};
@@ -66,8 +67,56 @@ impl<B: Backend> TcpStack for AnySocket<B> {
     }
 }
 
-impl<B: Backend> Stack for AnySocket<B> {
+impl<B: Backend> Receiver for AnySocket<B> {
     type Backend = B;
+
+    #[inline]
+    fn identity(self) -> Identity {
+        self.core().identity()
+    }
+
+    #[inline]
+    fn may_share(self) -> bool {
+        match self {
+            Self::Udp(_) => true,
+            Self::Tcp(socket) => socket.may_share(),
+        }
+    }
+
+    fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr)) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.each_waiting(local, ends),
+        }
+    }
+
+    #[inline]
+    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame> {
+        match (self, packet) {
+            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame, arrival),
+            (Self::Tcp(socket), Parsed::Tcp(segment)) => {
+                socket.deliver(segment, frame, arrival.interface)
+            }
+            // No flow leads to a socket of another protocol.
+            _ => Err(frame),
+        }
+    }
+
+    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32) {
+        if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
+            socket.deliver_long(segment, long, link_index);
+        }
+    }
+
+    fn end_batch(self, polled: u32) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.end_batch(polled),
+        }
+    }
+}
+
+impl<B: Backend> Stack for AnySocket<B> {
     type Object = Object<B>;
     type Place = Registration<Self>;
 
@@ -98,47 +147,6 @@ impl<B: Backend> Stack for AnySocket<B> {
         // A stream's octets are read from its queue.
         if let (Self::Udp(socket), Parsed::Udp(datagram)) = (self, packet) {
             socket.receive_at_once(call, datagram, frame, arrival);
-        }
-    }
-
-    #[inline]
-    fn may_share(self) -> bool {
-        match self {
-            Self::Udp(_) => true,
-            Self::Tcp(socket) => socket.may_share(),
-        }
-    }
-
-    fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr)) {
-        match self {
-            Self::Udp(_) => {}
-            Self::Tcp(socket) => socket.each_waiting(local, ends),
-        }
-    }
-
-    #[inline]
-    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame> {
-        match (self, packet) {
-            (Self::Udp(socket), Parsed::Udp(datagram)) => socket.deliver(datagram, frame, arrival),
-            (Self::Tcp(socket), Parsed::Tcp(segment)) => {
-                socket.deliver(segment, frame, arrival.interface)
-            }
-            // No flow leads to a socket of another protocol.
-            _ => Err(frame),
-        }
-    }
-
-    #[allow(private_interfaces, reason = "as in the trait")]
-    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32) {
-        if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
-            socket.deliver_long(segment, long, link_index);
-        }
-    }
-
-    fn end_batch(self, polled: u32) {
-        match self {
-            Self::Udp(_) => {}
-            Self::Tcp(socket) => socket.end_batch(polled),
         }
     }
 

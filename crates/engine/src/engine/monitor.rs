@@ -3,6 +3,9 @@
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
+use links::netconf_network::NetconfNetwork;
+use links::rings::leave_thread_free;
+use links::watch;
 use stats::ControlSocket;
 use sys::{Leader, ProgramEnd};
 
@@ -20,11 +23,8 @@ use crate::engine::tasks::{
     NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
 };
 use crate::engine::{Engine, LogControls};
-use crate::netconf_network::NetconfNetwork;
 use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
-use crate::sockets::rings::leave_thread_free;
-use crate::sockets::watch;
 
 pub use crate::process::thread_place::ThreadPlace;
 

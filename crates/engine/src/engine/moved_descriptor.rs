@@ -4,9 +4,9 @@
 //! They are woken. The internal thread goes once around. Threads inside a call are known to the hooks only.
 
 use dev_core::Backend;
+use links::wait::Sleeps;
 
 use crate::engine::{Engine, Object};
-use crate::sockets::wait::Sleeps;
 
 /// Those that may use the old number.
 #[derive(Debug)]

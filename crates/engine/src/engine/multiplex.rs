@@ -4,11 +4,11 @@ use std::ptr;
 
 use dev_core::Backend;
 use libc::{c_int, epoll_event};
+use links::reason::Reason;
 use sys::Errno;
 
 use crate::engine::{Engine, EpollSet, Object, PolledSockets};
 use crate::mux::{self, MuxCall, MuxOutcome};
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::{Described, Stack};
 
 impl<B: Backend> Engine<B> {

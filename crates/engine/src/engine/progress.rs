@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use dev_core::Backend;
+use links::settings::Settings;
 use tcp::Instant;
 
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched};
-use crate::sockets::settings::Settings;
 
 /// Without packets for so long the thread sleeps until one comes: it costs nothing then, and a packet now and then costs a wake-up.
 const REST_AFTER: Duration = Duration::from_secs(1);

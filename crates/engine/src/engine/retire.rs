@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use dev_core::Backend;
+use links::reason::Reason;
 
 use crate::engine::{AnySocket, Engine, Object};
 use crate::process::thread_request::END;
 use crate::sockets::hand_over;
-use crate::sockets::reason::Reason;
 
 /// How long is waited at most for the internal thread to be gone when it has answered.
 const PATIENCE_NSEC: u64 = 200_000_000;

@@ -8,12 +8,12 @@
 //! thread's only. The internal thread never keeps more than the program's first thread has.
 
 use dev_core::Backend;
+use links::reason::Reason;
 use sys::{Capabilities, LeaderStatus};
 
 use crate::engine::Engine;
 use crate::process::credentials::{Change, Credentials};
 use crate::process::thread_request::{LOOK_AT_RIGHTS, RIGHTS_WENT};
-use crate::sockets::reason::Reason;
 
 /// What no hook has seen: an instruction of the program's own, or a function that it has looked up past the hooks.
 const UNSEEN: &str = "by a system call that the library has not seen";

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use links::reason::Reason;
+
 use ::tcp::Instant;
 use dev_core::Backend;
 
@@ -9,7 +11,6 @@ use crate::engine::{AnySocket, Engine};
 use crate::process::door::Door;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::throttle::Throttle;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 
 /// Started programs ask for their sockets.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use dev_core::Backend;
 use libc::c_int;
+use links::reason::Reason;
 use sys::{Errno, SegmentError};
 
 use crate::engine::{AnySocket, Engine, TcpSocket};
 use crate::sockets::hand_over;
-use crate::sockets::reason::Reason;
 use crate::tcp;
 
 /// How soon timers of connections are looked at again after one has expired: while connections come and go, those who set timers need not

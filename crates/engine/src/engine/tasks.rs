@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
+use links::netconf_network::NetconfNetwork;
 use stats::ControlSocket;
 use tcp::Instant;
 
 use crate::engine::{Engine, LogControls};
-use crate::netconf_network::NetconfNetwork;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::recall_channel::SHUT_DOWN;
 use crate::process::throttle::Throttle;

@@ -1,12 +1,12 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
+use links::interface::InterfaceSet;
+use links::moderation::Naps;
+use links::settings::Settings;
 use sys::Errno;
 
 use crate::cpu_sharing::Spin;
-use crate::sockets::interface::InterfaceSet;
 use crate::sockets::interrupt::Mark;
-use crate::sockets::moderation::Naps;
-use crate::sockets::settings::Settings;
 use crate::sockets::sleep::{Sleep, Woken};
 use crate::sockets::stack::Stack;
 

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, f
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
 use libc::{c_int, epoll_event};
+use links::interface::InterfaceSet;
+use links::reason::Reason;
+use links::wait::WaitQueue;
 use stats::MultiplexerSlot;
 use sys::Errno;
 
@@ -21,11 +24,8 @@ use crate::mux::ready_list::{ReadyList, Visit};
 use crate::mux::registration::{After, Registration};
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::interface::InterfaceSet;
-use crate::sockets::reason::Reason;
 use crate::sockets::socket;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::sockets::wait::WaitQueue;
 
 pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 

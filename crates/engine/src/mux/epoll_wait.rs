@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use libc::epoll_event;
+use links::settings::Settings;
 use sys::Errno;
 
 use crate::mux::MuxStack;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::EpollSet;
-use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 
 impl<S: MuxStack> EpollSet<S> {

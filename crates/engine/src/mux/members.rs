@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use libc::c_int;
+use links::interface::{Interface, RingSet};
 
 use crate::mux::MuxStack;
 use crate::mux::registration::Registration;
-use crate::sockets::interface::{Interface, RingSet};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_short;
+use links::interface::InterfaceSet;
+use links::settings::Settings;
 use sys::Errno;
 
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::few::Few;
 use crate::mux::select_sets::select_now;
 use crate::sockets::events;
-use crate::sockets::interface::InterfaceSet;
-use crate::sockets::settings::Settings;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::Flow;
+use links::family::Family;
+use links::groups::SocketGroups;
+use links::interface::Interface;
 use stats::{GroupSlot, Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
-use crate::sockets::family::Family;
-use crate::sockets::groups::SocketGroups;
-use crate::sockets::interface::Interface;
 use crate::sockets::own_rings::OwnRings;
 use crate::sockets::ring_choice::RingChoice;
 use crate::sockets::shared::Shared;
@@ -212,7 +212,7 @@ impl<S: Stack> SocketCore<S> {
         self.leave_any(true);
         let flows = std::mem::take(&mut self.attachment().groups.flows);
         for (_, address, interface) in flows.into_places() {
-            interface.leave_group(address, self);
+            interface.leave_group(address, self.identity());
         }
     }
 
@@ -220,7 +220,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn leave_any(&self, gets_more: bool) {
         let any = std::mem::take(&mut self.attachment().groups.any);
         for it in any {
-            it.interface.leave_any(it.port, self, gets_more);
+            it.interface.leave_any(it.port, self.identity(), gets_more);
         }
     }
 
@@ -228,7 +228,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn drop_flows(&self) {
         let flows = std::mem::take(&mut self.attachment().flows);
         for (interface, flow) in flows {
-            interface.leave_flow(&flow, self);
+            interface.leave_flow(&flow, self.identity());
         }
         self.leave_group_flows();
         drop(self.end_receiving());

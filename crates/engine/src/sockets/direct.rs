@@ -2,7 +2,10 @@
 
 use std::ptr;
 
+use dev_core::Frame;
 use libc::c_int;
+use links::DirectCall;
+use links::delivery::{Arrival, Parsed};
 use sys::Errno;
 
 use crate::sockets::message::Message;
@@ -40,10 +43,17 @@ impl<'call, 'message, S: Stack> DirectReceive<'call, 'message, S> {
             result: None,
         }
     }
+}
 
-    /// Whether the call still waits, and for what comes to this socket.
+impl<S: Stack> DirectCall<S> for DirectReceive<'_, '_, S> {
     #[inline]
-    pub(crate) fn waits_for(&self, socket: S) -> bool {
+    fn waits_for(&self, socket: S) -> bool {
         self.result.is_none() && ptr::eq(socket.core(), self.socket)
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrival: Arrival) -> bool {
+        socket.receive_at_once(self, packet, frame, arrival);
+        self.result.is_some()
     }
 }

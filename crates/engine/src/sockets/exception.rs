@@ -6,12 +6,12 @@
 use std::fmt;
 
 use libc::c_int;
+use links::reason::Reason;
 use vma_config::ExceptionHandling;
 
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options;
-use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
+use links::network::NetworkChange;
+use links::reason::Reason;
+
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
-use crate::sockets::network::NetworkChange;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Host<S> {

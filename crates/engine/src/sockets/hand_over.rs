@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use links::reason::Reason;
 use vma_config::rules::ProcessRule;
 
 use crate::sockets::attachment::in_parentheses;
 use crate::sockets::host::Host;
 use crate::sockets::offload::NotOffloaded;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Host<S> {

@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use dev_core::Protocol;
 use libc::c_int;
-
-use crate::sockets::flow_label::flow_label;
+use links::flow_label::flow_label;
 
 /// Of packets of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use links::wait::{WaitQueue, Waiter, woken_here};
+use links::watch::Rings;
+
 use crate::sockets::seats::Seat;
-use crate::sockets::wait::{WaitQueue, Waiter, woken_here};
-use crate::sockets::watch::Rings;
 
 /// So often in a row another thread has received what has woken the leader: it is no use.
 const IN_VAIN_MAX: u32 = 4;

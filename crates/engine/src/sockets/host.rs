@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use dev_core::{Admission, FramePool};
 use libc::c_int;
+use links::Links;
+use links::internal_thread::InternalThread;
+use links::network::{Network, NextHopKey, PortUser};
+use links::next_hops::{NextHops, SharedNextHop};
+use links::reason::Reason;
+use links::settings::Settings;
 use stats::{Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::fd_table::FdTable;
-use crate::sockets::internal_thread::InternalThread;
-use crate::sockets::links::Links;
-use crate::sockets::network::{Network, NextHopKey, PortUser};
-use crate::sockets::next_hops::{NextHops, SharedNextHop};
 use crate::sockets::port_users::{KnownUsers, Look, LookBudget, PortUsers};
 use crate::sockets::ports::Ports;
-use crate::sockets::reason::Reason;
 use crate::sockets::rules::Rules;
-use crate::sockets::settings::Settings;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 use crate::sockets::withdrawal::Withdrawal;

@@ -5,11 +5,11 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::slice;
 
 use libc::c_int;
+use links::family::{Family, canonical};
+use links::reason::Reason;
 use sys::Errno;
 
 use crate::sockets::control::{ControlCopy, ControlRoom};
-use crate::sockets::family::{Family, canonical};
-use crate::sockets::reason::Reason;
 use crate::sockets::user_memory::{is_readable, is_writable};
 
 /// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).

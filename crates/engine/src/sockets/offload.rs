@@ -5,11 +5,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dev_core::{Flow, Protocol};
+use links::family::Versions;
+use links::network::InterfaceFacts;
+use links::reason::Reason;
 use vma_config::rules::{ProcessRule, ProcessRules, Role};
-
-use crate::sockets::family::Versions;
-use crate::sockets::network::InterfaceFacts;
-use crate::sockets::reason::Reason;
 
 /// What is known about a bound UDP socket.
 #[derive(Clone, Copy, Debug)]

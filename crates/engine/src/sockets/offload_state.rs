@@ -2,7 +2,8 @@
 //! compare-exchange decides between who accelerates it and who goes to wait in the kernel.
 //! `models/src/offload_state_model.rs` tries every order.
 
-use crate::sockets::reason::Reason;
+use links::reason::Reason;
+
 use crate::sync::{AtomicU32, Ordering};
 
 /// Bits of the word that hold the code of a [`Reason`].

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use links::family::Family;
+use links::groups::is_looped;
 
 use crate::sockets::exception::Request;
-use crate::sockets::family::Family;
-use crate::sockets::groups::is_looped;
 use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
 use crate::sockets::socket::SocketCore;

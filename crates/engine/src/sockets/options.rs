@@ -1,8 +1,8 @@
 //! What a socket option, a status flag or an ioctl means for an accelerated socket. The kernel's socket has it already.
 
 use libc::c_int;
+use links::groups;
 
-use crate::sockets::groups;
 use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
 
 /// What an option changes on the accelerated path.

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
+use links::interface::{Interface, OwnRing, RingSet};
+use links::rings::{Migration, RingUser};
+
 use crate::sockets::attachment::Attachment;
-use crate::sockets::interface::{Interface, OwnRing, RingSet};
-use crate::sockets::rings::{Migration, RingUser};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 

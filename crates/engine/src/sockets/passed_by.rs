@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 
 use descriptors::own;
 use libc::{c_int, c_long};
+use links::reason::Reason;
 use sys::{SetMember, SleepingCall};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 
 /// How many descriptors, and threads, are looked at in one go.

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::sockets::family::{Addresses, Family, Versions, canonical};
-use crate::sockets::network::PortUser;
+use links::family::{Addresses, Family, Versions, canonical};
+use links::network::PortUser;
 
 /// Where a socket of ours is.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::sockets::network::PortUser;
+use links::network::PortUser;
 
 /// As of one moment.
 #[derive(Debug, Default)]

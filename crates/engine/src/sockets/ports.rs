@@ -7,10 +7,10 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dev_core::SourceFilter;
+use links::family::Versions;
+use links::groups::SocketGroups;
+use links::network::PortUser;
 
-use crate::sockets::family::Versions;
-use crate::sockets::groups::SocketGroups;
-use crate::sockets::network::PortUser;
 use crate::sockets::socket::commits;
 use crate::sockets::stack::Stack;
 

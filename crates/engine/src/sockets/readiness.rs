@@ -8,7 +8,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::sockets::wait::WaitQueue;
+use links::wait::WaitQueue;
+
 use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// Who is told of what happens to a socket: its place in an epoll set.

@@ -1,11 +1,11 @@
 //! `SO_VMA_RING_ALLOC_LOGIC` (`vma_extra.h`): a socket says itself with which others it has its rings together.
 
 use libc::c_int;
+use links::rings::{RingPolicy, RingSharers, RingUser};
+use links::settings::Settings;
 use vma_config::RingLogic;
 
 use crate::sockets::host::Host;
-use crate::sockets::rings::{RingPolicy, RingSharers, RingUser};
-use crate::sockets::settings::Settings;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 

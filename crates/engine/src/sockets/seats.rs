@@ -1,4 +1,4 @@
-//! Where leaders sleep (`lead.rs`): epoll instances of the library.
+//! Where leaders sleep (`links::lead`): epoll instances of the library.
 //!
 //! A seat has an interface's rings in it with `EPOLLEXCLUSIVE`, so that the kernel goes on to the next one that watches while nobody
 //! sleeps in it, the eventfd by which other threads wake the leader, and what the kernel reports of the program's own descriptors. The
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
 use libc::{c_int, epoll_event, pollfd};
+use links::wait::Waiter;
+use links::watch::{self, Rings};
 
 use crate::sockets::interrupt;
-use crate::sockets::wait::Waiter;
-use crate::sockets::watch::{self, Rings};
 
 /// Seats, at most: each takes two descriptors, and the kernel asks one after the other.
 const MAX: u32 = 16;

@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, c_short};
+use links::interface::{Interface, InterfaceSet};
+use links::wait::{WaitQueue, Waiter};
+use links::watch::{self, Rings};
 use stats::RingStats;
 
 use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
-use crate::sockets::interface::{Interface, InterfaceSet};
 use crate::sockets::interrupt;
 use crate::sockets::seats::{self, Kernels, Seen};
 use crate::sockets::socket::{Shadow, SocketCore};
 use crate::sockets::stack::Stack;
-use crate::sockets::wait::{WaitQueue, Waiter};
-use crate::sockets::watch::{self, Rings};
 
 /// Descriptors that fit without further memory.
 const INLINE_MAX: usize = 16;

@@ -10,17 +10,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dev_core::Protocol;
 use libc::c_int;
+use links::Identity;
+use links::family::Family;
+use links::interface::{InterfaceSet, StampedInterfaces};
+use links::reason::Reason;
 use stats::{SocketSlot, SocketStats};
 use sys::Errno;
 use vma_config::rules::ProcessRule;
 
 use crate::sockets::attachment::Attachment;
 use crate::sockets::events;
-use crate::sockets::family::Family;
-use crate::sockets::interface::{InterfaceSet, StampedInterfaces};
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
-use crate::sockets::reason::Reason;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 
@@ -208,6 +209,12 @@ impl<S: Stack> SocketCore<S> {
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Which of all sockets it is.
+    #[inline]
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of(self)
     }
 
     /// Which life of which object it is.

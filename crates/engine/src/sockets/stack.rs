@@ -1,26 +1,23 @@
 //! What the core knows of what is built on it.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use dev_core::{Backend, Frame};
+use dev_core::Frame;
+use links::Receiver;
+use links::delivery::{Arrival, Parsed};
 
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::delivery::{Arrival, Parsed};
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
-use crate::sockets::interface::LongPacket;
 use crate::sockets::readiness::Watcher;
 use crate::sockets::socket::SocketCore;
 
-/// The kinds of sockets that there are: a value is a socket of any kind, by reference. The core is generic over it, so that a packet's
-/// way to its socket is a `match` and no call through a pointer; `AnySocket` is the only implementation.
+/// The kinds of sockets that there are: a value is a socket of any kind, by reference. `AnySocket` is the only implementation.
 ///
 /// A new kind of socket is a variant there and its arms.
-pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
-    /// The kind of device.
-    type Backend: Backend;
+pub trait Stack: Receiver {
     /// What a descriptor stands for.
     type Object: Described<Self>;
     /// A socket's place in an epoll set.
@@ -34,7 +31,7 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
     fn look(self) -> u32;
 
     /// Puts a packet that came past the kernel into the buffers of a call that waits for it, unless something else is to be read
-    /// before it. Otherwise as for [`deliver`](Self::deliver), which follows if the call has no result then.
+    /// before it: then the call has no result, and the packet is delivered.
     fn receive_at_once(
         self,
         call: &mut DirectReceive<'_, '_, Self>,
@@ -42,24 +39,6 @@ pub trait Stack: Copy + fmt::Debug + Send + Sync + 'static {
         frame: &Frame,
         arrival: Arrival,
     );
-
-    /// Whether others may have part of the packets that reach its port, of those that have no flow of their own.
-    fn may_share(self) -> bool;
-
-    /// The ends of the connections that the socket is about to accept, its own first, at an address of its own or, with the unspecified
-    /// one, at any: what else comes by them is for it, whoever shares the address. Under all ring locks.
-    fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr));
-
-    /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
-    fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
-
-    /// The same for a packet that was longer than a frame, whose pieces are together again. `link_index`: the interface's.
-    #[allow(private_interfaces, reason = "nobody outside implements or calls it")]
-    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32);
-
-    /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
-    /// tells that interface's device of what was put into its ring.
-    fn end_batch(self, polled: u32);
 
     /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
     /// be opened first, without the lock; then nothing was done.

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use links::reason::Reason;
+
 use crate::io_uring;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 
 /// How often is looked for rings at most, while sockets come into user space.

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 
 use dev_core::{Flow, Protocol};
 use libc::c_int;
+use links::interface::Interface;
+use links::reason::Reason;
 use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
 use crate::sockets::options::SO_BINDTOIFINDEX;
-use crate::sockets::reason::Reason;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::{can_repair, now};
 use crate::tcp::socket::Role;

@@ -2,6 +2,9 @@
 
 use std::net::SocketAddr;
 
+use links::interface::Sender;
+use links::reason::Reason;
+
 use ::tcp::{Error, Shutdown};
 use libc::c_int;
 use sys::{Errno, streams};
@@ -10,8 +13,6 @@ use crate::sockets::attachment::MayOpen;
 use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Sender;
-use crate::sockets::reason::Reason;
 use crate::tcp::common::now;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;

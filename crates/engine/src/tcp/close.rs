@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use descriptors::OwnDescriptor;
+use links::interface::Interface;
+use links::reason::Reason;
 use sys::streams;
 
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::tcp::common::now;
 use crate::tcp::orphan::Orphan;

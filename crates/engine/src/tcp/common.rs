@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use links::delivery;
+use links::internal_thread::InternalThread;
+use links::reason::Reason;
+use links::settings;
+
 use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
 use sys::streams;
 use wire::tcp::{Header, Segment};
 
-use crate::sockets;
-use crate::sockets::delivery;
 use crate::sockets::host::Host;
-use crate::sockets::internal_thread::InternalThread;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::tcp::destroyed::Destroyed;
 use crate::tcp::ended::Ended;
@@ -40,7 +41,7 @@ pub(crate) struct Common<S: Stack> {
     settings: OnceLock<Settings>,
     defaults: Mutex<Option<Defaults>>,
     /// What the user wants of streams.
-    chosen: sockets::settings::Settings,
+    chosen: settings::Settings,
     /// Connections and listeners in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
@@ -105,7 +106,7 @@ impl<S: Stack> Common<S> {
         pool: &'static FramePool,
         segment: Arc<stats::Segment>,
         internal_thread: Arc<InternalThread>,
-        chosen: &sockets::settings::Settings,
+        chosen: &settings::Settings,
     ) -> Self {
         Self {
             pool,

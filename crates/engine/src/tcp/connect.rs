@@ -4,19 +4,20 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
+use links::family::{canonical, link_of, local_address, scope_of};
+use links::interface::Interface;
+use links::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
+use links::reason::Reason;
+
 use ::tcp::{Connection, State};
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 use sys::{Errno, streams};
 
 use crate::sockets::events;
-use crate::sockets::family::{canonical, link_of, local_address, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use crate::sockets::offload::NotOffloaded;
-use crate::sockets::reason::Reason;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::common::now;

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use links::delivery;
+use links::interface::LongPacket;
+
 use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
-use crate::sockets::delivery;
-use crate::sockets::interface::LongPacket;
 use crate::tcp::common::now;
 use crate::tcp::exempt::opens;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;

@@ -5,13 +5,13 @@
 use std::net::IpAddr;
 
 use libc::c_int;
+use links::family::{Family, link_of};
+use links::reason::Reason;
 use sys::streams;
 
-use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BINDTOIFINDEX;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;

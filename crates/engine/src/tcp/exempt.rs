@@ -16,17 +16,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use links::delivery;
+use links::interface::Interface;
+use links::internal_thread::InternalThread;
+use links::network::{KernelConnection, KernelConnections, Network};
+
 use ::tcp::Flags;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 use sys::streams;
 use wire::tcp::Segment;
 
-use crate::sockets::delivery;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::internal_thread::InternalThread;
-use crate::sockets::network::{KernelConnection, KernelConnections, Network};
 use crate::sockets::stack::Stack;
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::deliver::Origin;

@@ -3,13 +3,14 @@
 
 use std::net::SocketAddr;
 
+use links::family::{Family, link_of};
+
 use ::tcp::{Flags, Header, Snapshot, State};
 use libc::c_int;
 use sys::Errno;
 use wire::EthernetAddresses;
 use wire::tcp::{Options, Segment, Template, Timestamps};
 
-use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::{Stranger, now};

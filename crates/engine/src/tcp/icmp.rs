@@ -7,12 +7,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use links::family::{link_of, scope_of};
+
 use ::tcp::{IcmpError, Instant, SeqNumber, State, Transmit};
 use sys::SegmentError;
 use wire::EthernetAddresses;
 use wire::tcp::Template;
 
-use crate::sockets::family::{link_of, scope_of};
 use crate::sockets::host::Host;
 use crate::tcp::common::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;

@@ -14,16 +14,17 @@ mod waiting;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use links::delivery;
+use links::interface::Interface;
+use links::rings::RingUser;
+
 use ::tcp::{
     Connection, CookieError, Ecn, Event, Flags, Instant, ListenDisposition, Listener, Options,
     State,
 };
 use wire::tcp::Segment;
 
-use crate::sockets::delivery;
 use crate::sockets::events;
-use crate::sockets::interface::Interface;
-use crate::sockets::rings::RingUser;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;

@@ -5,15 +5,16 @@ mod effect;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use links::family::Family;
+use links::reason::Reason;
+
 use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
 use libc::c_int;
 use sys::streams;
 
-use crate::sockets::family::Family;
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::now;
 use crate::tcp::socket::Role;

@@ -2,10 +2,10 @@
 
 use std::mem::ManuallyDrop;
 
+use links::interface::LongPacket;
+
 use ::tcp::Payload;
 use dev_core::{Frame, FramePool};
-
-use crate::sockets::interface::LongPacket;
 
 /// `struct sk_buff` and what lies behind its data, as the kernel charges it (`skb->truesize`).
 const OVERHEAD_BYTES: usize = 576;

@@ -5,14 +5,15 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
+use links::delivery;
+use links::family::local_address;
+use links::interface::Interface;
+
 use ::tcp::{Header, State};
 use dev_core::Protocol;
 use wire::tcp::Segment;
 
-use crate::sockets::delivery;
-use crate::sockets::family::local_address;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::deliver::Origin;

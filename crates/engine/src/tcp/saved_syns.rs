@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use links::delivery;
 use wire::tcp::Segment;
 
-use crate::sockets::delivery;
 use crate::tcp::exempt::opens;
 
 /// The ends of a connection: this host's, and the peer's.

@@ -1,5 +1,7 @@
 //! Sending into a stream.
 
+use links::reason::Reason;
+
 use ::tcp::WriteError;
 use libc::c_int;
 use sys::Errno;
@@ -7,7 +9,6 @@ use sys::Errno;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::{Message, REHEARSAL};
-use crate::sockets::reason::Reason;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::common::now;

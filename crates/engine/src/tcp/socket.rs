@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dev_core::{Lock, ThreadMode};
 use libc::c_int;
+use links::family::Family;
 use stats::{SocketSlot, SocketStats};
 
 use crate::sockets::events;
-use crate::sockets::family::Family;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;

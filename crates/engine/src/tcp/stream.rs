@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use links::interface::{Interface, WHOLE_MAX, segments};
+use links::rings::{Migration, RingUser};
+
 use ::tcp::{Connection, Event, Instant, State, Transmit};
 use dev_core::Segmented;
 use stats::{SocketStats, TcpSlot};
 use wire::tcp::Template;
 
 use crate::sockets::events;
-use crate::sockets::interface::{Interface, WHOLE_MAX, segments};
-use crate::sockets::rings::{Migration, RingUser};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;

@@ -10,12 +10,13 @@
 
 use std::time::Duration;
 
+use links::family::{Family, link_of};
+
 use ::tcp::{Flags, Header, Instant, SeqNumber, State};
 use libc::c_int;
 use sys::{Errno, streams};
 use wire::tcp::{Options, Timestamps};
 
-use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::now;

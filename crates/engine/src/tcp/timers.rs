@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use links::internal_thread::InternalThread;
+
 use ::tcp::Instant;
 use ::tcp::timer_wheel::TimerWheel;
 
 use crate::sockets::host::Host;
-use crate::sockets::internal_thread::InternalThread;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::now;
 use crate::tcp::{TcpSocket, TcpStack};

@@ -3,6 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use links::interface::{Interface, RingLease};
+use links::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
+use links::next_hops::SharedNextHop;
+use links::reason::Reason;
+use links::rings::RingUser;
+
 use ::tcp::Path;
 use dev_core::Protocol;
 use libc::c_int;
@@ -11,11 +17,6 @@ use wire::tcp::Template;
 
 use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
-use crate::sockets::interface::{Interface, RingLease};
-use crate::sockets::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
-use crate::sockets::next_hops::SharedNextHop;
-use crate::sockets::reason::Reason;
-use crate::sockets::rings::RingUser;
 use crate::sockets::stack::Stack;
 
 /// What the socket's options say of its packets' headers, of either version.

@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use libc::c_int;
+use links::family::Family;
 
 use crate::sockets::control::ControlRoom;
-use crate::sockets::family::Family;
 use crate::udp::datagram::address_v6;
 
 /// What a socket's options ask for.

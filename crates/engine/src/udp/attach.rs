@@ -6,17 +6,17 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
+use links::Absent;
+use links::family::{Addresses, scope_of};
+use links::groups::{AnyFlow, GroupFlows, Interest};
+use links::interface::Interface;
+use links::reason::Reason;
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
-use crate::sockets::family::{Addresses, scope_of};
-use crate::sockets::groups::{AnyFlow, GroupFlows, Interest};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::links::Absent;
 use crate::sockets::offload::{self, PortSharing, SocketFacts};
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::udp::groups::{self, Wanted};
 use crate::udp::port_sharing::port_sharing;
@@ -289,12 +289,12 @@ impl<S: UdpStack> UdpSocket<S> {
             .iter()
             .filter(|(interface, flow)| !keep(interface, flow))
         {
-            interface.leave_flow(flow, self);
+            interface.leave_flow(flow, self.identity());
         }
         if reason == Reason::PortShared {
             flows
                 .drain(..)
-                .for_each(|(interface, flow)| interface.leave_flow(&flow, self));
+                .for_each(|(interface, flow)| interface.leave_flow(&flow, self.identity()));
         }
         let groups = if reason == Reason::PortShared {
             Wanted::default()
@@ -361,8 +361,8 @@ impl<S: UdpStack> UdpSocket<S> {
     pub(crate) fn leaves_shares(&self, host: &Host<S>) {
         let flows = std::mem::take(&mut self.attachment().flows);
         for (interface, flow) in flows {
-            let others = interface.sharers(&flow, self);
-            interface.leave_flow(&flow, self);
+            let others = interface.sharers(&flow, self.identity());
+            interface.leave_flow(&flow, self.identity());
             for other in others {
                 let option = other.core().attachment().sharing_option();
                 hand_over::leave(host, other, Reason::PortShared, option);
@@ -392,7 +392,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 let is_here = groups.local.port() == it.port.0;
                 is_here && groups.takes_any(it.interface.spec().index, it.port.1)
             };
-            it.interface.leave_any(it.port, self, gets_more);
+            it.interface.leave_any(it.port, self.identity(), gets_more);
         }
         self.attachment().groups.any = any;
     }
@@ -421,7 +421,7 @@ impl<S: UdpStack> UdpSocket<S> {
         }
         for (link_index, address, interface) in had.into_places() {
             if !flows.has(link_index, address) {
-                interface.leave_group(address, self);
+                interface.leave_group(address, self.identity());
             }
         }
         flows

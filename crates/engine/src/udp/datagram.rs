@@ -3,11 +3,10 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use dev_core::{Frame, FramePool};
+use links::delivery::Arrival;
+use links::family::scoped;
 use wire::ip::{self, Addresses, Endpoints};
 use wire::{UdpDatagram, checksum};
-
-use crate::sockets::delivery::Arrival;
-use crate::sockets::family::scoped;
 
 /// IPv4 and UDP headers before a payload: there are no options.
 const IPV4_UDP_HEADERS: usize = 28;

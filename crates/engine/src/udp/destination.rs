@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use links::family::{Addresses, Versions};
+use links::groups::is_looped;
+use links::rings::{Migration, RingPolicy, RingUser};
 use vma_config::rules::ProcessRules;
 
-use crate::sockets::family::{Addresses, Versions};
-use crate::sockets::groups::is_looped;
 use crate::sockets::header_options::HeaderOptions;
-use crate::sockets::rings::{Migration, RingPolicy, RingUser};
 use crate::sockets::stack::Stack;
 use crate::udp::send_options::{Overrides, SendOptions};
 pub(super) use resolve::{Asked, Destination, Way};

@@ -12,10 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use links::groups::Interest;
+use links::network::{InterfaceFacts, PortUser};
+
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::groups::Interest;
 use crate::sockets::host::Host;
-use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::port_users::PortUsers;
 use crate::sockets::ports::PortState;
 use crate::sockets::stack::Stack;

@@ -1,9 +1,9 @@
 //! Counts what the kernel did for a socket, and why it was the kernel.
 
+use links::interface::Interface;
+use links::reason::Reason;
 use sys::Errno;
 
-use crate::sockets::interface::Interface;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
 

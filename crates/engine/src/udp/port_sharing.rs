@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use crate::sockets::family::Addresses;
+use links::family::Addresses;
+use links::network::PortUser;
+use links::reason::Reason;
+
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::network::PortUser;
 use crate::sockets::offload::PortSharing;
 use crate::sockets::port_place::{Place, takes_from};
-use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::udp::{UdpStack, groups};

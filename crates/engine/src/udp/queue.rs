@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 
 use dev_core::{Frame, FramePool};
 use libc::c_int;
+use links::delivery::Arrival;
+use links::family::scoped;
 use sys::Errno;
 use wire::UdpDatagram;
 
-use crate::sockets::delivery::Arrival;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
-use crate::sockets::family::scoped;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::udp::ancillary::{Facts, Wants};

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
+use links::moderation::Naps;
 use sys::Errno;
 
 use crate::sockets::blocking_call::BlockingCall;
@@ -11,7 +12,6 @@ use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::Message;
-use crate::sockets::moderation::Naps;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::udp::UdpSocket;

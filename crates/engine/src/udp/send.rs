@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 
 use dev_core::LockGuard;
 use libc::c_int;
+use links::doorbell::{Follows, Notify};
+use links::interface::{Transmitted, datagrams};
+use links::reason::Reason;
 use sys::Errno;
 use wire::UdpTemplate;
 
-use crate::sockets::doorbell::{Follows, Notify};
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
-use crate::sockets::interface::{Transmitted, datagrams};
 use crate::sockets::message::{Message, REHEARSAL};
-use crate::sockets::reason::Reason;
 use crate::udp::destination::{Asked, Destination, SendState, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};

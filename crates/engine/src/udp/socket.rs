@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dev_core::{Frame, FramePool, Lock};
 use libc::c_int;
+use links::delivery::Arrival;
+use links::family::Family;
+use links::groups::GroupInterface;
+use links::rings::RingPolicy;
+use links::settings::Settings;
 use stats::{SocketSlot, SocketStats};
 use sys::Errno;
 use wire::UdpDatagram;
 
-use crate::sockets::delivery::Arrival;
 use crate::sockets::events;
-use crate::sockets::family::Family;
-use crate::sockets::groups::GroupInterface;
 use crate::sockets::host::Host;
-use crate::sockets::rings::RingPolicy;
-use crate::sockets::settings::Settings;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{SocketWatcher, Stack};

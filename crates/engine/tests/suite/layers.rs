@@ -8,27 +8,18 @@ use std::path::Path;
 use testkit::files_below;
 
 /// Each layer, with those that it may use beside itself.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("sync", &[]),
     ("cpu_sharing", &[]),
     ("io_uring", &[]),
     ("sockets", &["cpu_sharing", "io_uring", "sync"]),
-    ("netconf_network", &["sockets"]),
     ("tcp", &["cpu_sharing", "sockets"]),
     ("udp", &["cpu_sharing", "sockets"]),
     ("mux", &["cpu_sharing", "sockets"]),
     ("process", &["sockets"]),
     (
         "engine",
-        &[
-            "cpu_sharing",
-            "mux",
-            "netconf_network",
-            "process",
-            "sockets",
-            "tcp",
-            "udp",
-        ],
+        &["cpu_sharing", "mux", "process", "sockets", "tcp", "udp"],
     ),
 ];
 

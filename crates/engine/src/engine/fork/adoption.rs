@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use dev_core::Backend;
 use libc::c_int;
+use links::family::Family;
+use links::reason::Reason;
 
 use crate::engine::{AnySocket, Engine, Object};
 use crate::process::sharing::Sharing;
-use crate::sockets::family::Family;
 use crate::sockets::hand_over;
 use crate::sockets::options::IPV6_MULTICAST_ALL;
-use crate::sockets::reason::Reason;
 use crate::sockets::shared::{Shared, WakeChannel};
 use crate::sockets::stack::Stack;
 use crate::tcp;

@@ -2,11 +2,11 @@
 
 use dev_core::Backend;
 use libc::c_int;
+use links::reason::Reason;
 
 use crate::engine::{AnySocket, Engine, Object};
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::hand_over;
-use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
 

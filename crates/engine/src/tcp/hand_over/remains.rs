@@ -5,12 +5,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use links::family::{Family, link_of};
+
 use ::tcp::{Error, Flags, Header, Remains, SeqNumber, State};
 use libc::c_int;
 use sys::Errno;
 
 use super::{begin_again, bind, octets, packet, put_all};
-use crate::sockets::family::{Family, link_of};
 use crate::sockets::host::Host;
 use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;

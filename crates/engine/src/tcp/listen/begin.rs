@@ -4,14 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
+use links::family::Addresses;
+use links::reason::Reason;
+
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 use sys::streams;
 
-use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
-use crate::sockets::reason::Reason;
 use crate::tcp::common::now;
 use crate::tcp::habit::Habit;
 use crate::tcp::listen::Listening;

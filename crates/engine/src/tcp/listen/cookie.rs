@@ -1,10 +1,11 @@
 //! Connections of which nothing is kept until they are established: SYN cookies, while the queue is full.
 
+use links::delivery;
+
 use ::tcp::{CookieError, Instant, SecretFlow, Transmit};
 use wire::tcp::Segment;
 
 use super::Listening;
-use crate::sockets::delivery;
 use crate::sockets::stack::Stack;
 use crate::tcp::Common;
 use crate::tcp::deliver::Origin;

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use links::reason::Reason;
+
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::reason::Reason;
 use crate::tcp::common::now;
 use crate::tcp::listen::Listening;
 use crate::tcp::socket::Role;

@@ -1,11 +1,12 @@
 //! A listener at any address that is past the kernel on some interfaces gets others: those that another process has had, and those that
 //! come later.
 
+use links::Absent;
+use links::family::Addresses;
+use links::reason::Reason;
+
 use crate::sockets::attachment::MayOpen;
-use crate::sockets::family::Addresses;
 use crate::sockets::host::Host;
-use crate::sockets::links::Absent;
-use crate::sockets::reason::Reason;
 use crate::tcp::common::now;
 use crate::tcp::listen::places::Place;
 use crate::tcp::listen::settling::SETTLING;

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
+use links::family::{Addresses, scope_of};
+use links::interface::Interface;
+use links::network::InterfaceFacts;
+use links::reason::Reason;
 use sys::Errno;
 
-use crate::sockets::family::{Addresses, scope_of};
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::InterfaceFacts;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::tcp::offload::{server_rule, server_rules_tell_apart};
 use crate::tcp::socket::Role;
@@ -163,7 +163,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flows = &mut self.attachment().flows;
         for (interface, flow) in flows.extract_if(.., |it| it.0.is_lost()) {
-            interface.leave_flow(&flow, self);
+            interface.leave_flow(&flow, self.identity());
         }
     }
 }

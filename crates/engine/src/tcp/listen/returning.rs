@@ -5,6 +5,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use links::delivery;
+use links::family::link_of;
+use links::interface::Interface;
+use links::network::Network;
+use links::reason::Reason;
+
 use ::tcp::{Flags, Instant, Snapshot};
 use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, ReceivingHost, WindowShifts};
 use libc::c_int;
@@ -12,13 +18,8 @@ use sys::streams;
 use wire::tcp::Segment;
 
 use super::Listening;
-use crate::sockets::delivery;
-use crate::sockets::family::link_of;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::Network;
-use crate::sockets::reason::Reason;
 use crate::sockets::stack::Stack;
 use crate::tcp::common::{Stranger, now};
 use crate::tcp::hand_over::{packet, peers_header, send_on};

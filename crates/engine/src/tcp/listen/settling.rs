@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
+use links::network::KernelConnection;
+use links::reason::Reason;
+
 use ::tcp::Instant;
 use dev_core::{Flow, Protocol};
 
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::network::KernelConnection;
-use crate::sockets::reason::Reason;
 use crate::tcp::listen::places::{includes, ways_in};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};

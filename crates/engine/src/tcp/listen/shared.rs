@@ -8,14 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dev_core::Flow;
 use libc::c_int;
+use links::family::Addresses;
+use links::interface::Interface;
+use links::network::PortUser;
+use links::reason::Reason;
 
-use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
-use crate::sockets::network::PortUser;
 use crate::sockets::port_place::{Place, takes_from};
-use crate::sockets::reason::Reason;
 use crate::sockets::socket::SocketCore;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -133,7 +133,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flows = self.attachment().flows.clone();
         for (interface, flow) in flows {
-            for other in interface.sharers(&flow, self) {
+            for other in interface.sharers(&flow, self.identity()) {
                 hand_over::leave(host, other, Reason::PortShared, REUSE_PORT);
             }
         }

@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 
 use libc::c_int;
+use links::family::Addresses;
+use links::reason::Reason;
 
 use crate::sockets::attachment::{MayOpen, in_parentheses};
-use crate::sockets::family::Addresses;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::reason::Reason;
 use crate::tcp::listen::backlog_in_kernel;
 use crate::tcp::listen::begin::Beginning;
 use crate::tcp::{TcpSocket, TcpStack};

@@ -4,17 +4,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use dev_core::Protocol;
+use links::family::{Versions, scope_of, stays_in_host};
+use links::interface::RingLease;
+use links::network::{FlowPorts, NextHop, NextHopKey};
+use links::next_hops::SharedNextHop;
+use links::reason::Reason;
+use links::rings::RingUser;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
-use crate::sockets::family::{Versions, scope_of, stays_in_host};
 use crate::sockets::host::Host;
-use crate::sockets::interface::RingLease;
-use crate::sockets::network::{FlowPorts, NextHop, NextHopKey};
-use crate::sockets::next_hops::SharedNextHop;
 use crate::sockets::offload::{self, NotOffloaded};
-use crate::sockets::reason::Reason;
-use crate::sockets::rings::RingUser;
 use crate::sockets::stack::Stack;
 use crate::udp::destination::{GroupOptions, KnownHeaders};
 use crate::udp::send_options::{Overrides, SendOptions};

@@ -10,12 +10,12 @@ use std::ptr;
 use std::sync::Arc;
 
 use dev_core::SourceFilter;
+use links::family::{Versions, stays_in_host};
+use links::groups::Receives;
+use links::network::{InterfaceFacts, PortUser};
 use vma_config::rules::ProcessRules;
 
-use crate::sockets::family::{Versions, stays_in_host};
-use crate::sockets::groups::Receives;
 use crate::sockets::host::Host;
-use crate::sockets::network::{InterfaceFacts, PortUser};
 use crate::sockets::offload;
 use crate::sockets::ports::{LinkState, PortState};
 use crate::sockets::stack::Stack;

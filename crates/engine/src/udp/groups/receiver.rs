@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr;
 
-use crate::sockets::groups::AnyFlow;
+use links::groups::AnyFlow;
+use links::interface::Interface;
+
 use crate::sockets::host::Host;
-use crate::sockets::interface::Interface;
 use crate::udp::groups::port::Port;
 use crate::udp::groups::{between, is_eligible};
 use crate::udp::{UdpSocket, UdpStack};
@@ -144,7 +145,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 }
             }
         } else if let Some(interface) = had {
-            interface.leave_group(address, self);
+            interface.leave_group(address, self.identity());
             let groups = &mut self.attachment().groups;
             groups.flows.remove(link_index, address);
         }

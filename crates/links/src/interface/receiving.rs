@@ -1,0 +1,475 @@
+//! The receiving rings of an interface. Each has some of the device's queues, a lock and counters of its own, in cache lines of its own:
+//! threads that receive by two of them have nothing in common. What says whose a packet is they have together, and it is changed by
+//! who holds all their locks.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use descriptors::OwnDescriptor;
+use dev_core::{Backend, FlowTable, Frame, GroupTable, ReceivingSide, RxRing, ThreadMode};
+use stats::RingStats;
+use wire::ip::{self, Endpoints};
+use wire::{Malformed, ipv4, ipv6};
+
+use crate::delivery::{Arrival, Parsed};
+use crate::interface::Interface;
+use crate::interface::one_way::OneWay;
+use crate::interface::others::Others;
+use crate::interface::pieces::Pieces;
+use crate::interface::sending::SendRing;
+use crate::interface::shares::Shares;
+use crate::interface::sources::RefusedSources;
+use crate::receiver::{DirectCall, NoCall, Receiver};
+use crate::wait::WakesLater;
+
+/// Whose a packet is.
+pub(super) struct Tables<S: Receiver> {
+    pub(super) flows: FlowTable<S>,
+    pub(super) groups: GroupTable<S>,
+    pub(super) shares: Shares<S>,
+    pub(super) refused: RefusedSources,
+}
+
+impl<S: Receiver> Tables<S> {
+    pub(super) fn new() -> Self {
+        Self {
+            flows: FlowTable::default(),
+            groups: GroupTable::default(),
+            shares: Shares::new(),
+            refused: RefusedSources::default(),
+        }
+    }
+}
+
+/// A ring's part under its lock.
+pub(super) struct RxSide<B: Backend> {
+    ring: B::Rx,
+    /// Frames until the next one whose way to the program is timed.
+    until_timed: u32,
+    /// Of a packet that is longer than a frame.
+    pieces: Pieces,
+    one_way: OneWay,
+    /// Frames that the sending rings of other numbers were not told of.
+    answers: usize,
+}
+
+impl<B: Backend> RxSide<B> {
+    pub(super) fn new(ring: B::Rx, mode: ThreadMode) -> Self {
+        Self {
+            ring,
+            until_timed: 0,
+            pieces: Pieces::new(mode),
+            one_way: OneWay::default(),
+            answers: 0,
+        }
+    }
+}
+
+/// A receiving ring, but for what is under its lock.
+#[repr(align(128))]
+pub(super) struct ReceiveRing<B: Backend> {
+    pub(super) watch: B::Watch,
+    wait_fds: Vec<Arc<OwnDescriptor>>,
+    pub(super) stats: &'static RingStats,
+    /// See [`Interface::stream_gap_nsec`].
+    pub(super) stream_gap_nsec: AtomicU64,
+    /// What had been received when [`Interface::take_unpolled`] was last called.
+    pub(super) received_before: AtomicU64,
+    pub(super) others: Others,
+}
+
+impl<B: Backend> ReceiveRing<B> {
+    /// One of `rings`, with the side that goes under its lock.
+    pub(super) fn new(
+        side: ReceivingSide<B>,
+        stats: &'static RingStats,
+        rings: usize,
+    ) -> (Self, B::Rx) {
+        let ring = Self {
+            watch: side.watch,
+            wait_fds: side.wait_fds,
+            stats,
+            stream_gap_nsec: AtomicU64::new(0),
+            received_before: AtomicU64::new(0),
+            others: Others::new(rings),
+        };
+        (ring, side.rx)
+    }
+
+    /// Descriptors that become readable when packets wait.
+    pub(super) fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.wait_fds.iter().map(|fd| fd.as_raw_fd())
+    }
+
+    pub(super) fn count_malformed(&self, malformed: Malformed) {
+        match malformed {
+            Malformed::UdpChecksum | Malformed::TcpChecksum => {
+                self.stats.rx_dropped_checksum.add(1)
+            }
+            _ => self.stats.rx_dropped_malformed.add(1),
+        }
+    }
+}
+
+/// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
+const FRAMES_PER_TIMED: u32 = 64;
+/// Where several rings receive, each tells the sending rings of other numbers of so many frames at a time: a fraction of what makes a
+/// bulk sender (`doorbell.rs`).
+const ANSWERS_MIN: usize = 64;
+
+/// The time if this frame is to be timed, else 0.
+#[inline]
+fn arrival_nsec(until_timed: &mut u32) -> u64 {
+    if *until_timed > 0 {
+        *until_timed -= 1;
+        return 0;
+    }
+    *until_timed = FRAMES_PER_TIMED - 1;
+    sys::now_nsec()
+}
+
+impl<S: Receiver> Interface<S> {
+    /// Receives up to a batch from a ring, and delivers it. Returns the number of frames.
+    #[inline]
+    pub(super) fn poll_ring<D: DirectCall<S>>(
+        &self,
+        number: usize,
+        direct: &mut Option<D>,
+    ) -> usize {
+        self.kick_again_before_receiving();
+        let _wakes = WakesLater::begin();
+        let mut guard = self.rx.lock(number);
+        let (tables, side) = guard.both();
+        let count = self.receive::<true, _>(tables, side, number, direct);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
+    /// Receives what has come by a ring so far if nobody else is about it.
+    pub(super) fn try_drain_ring<D: DirectCall<S>>(
+        &self,
+        number: usize,
+        direct: &mut Option<D>,
+    ) -> usize {
+        let _wakes = WakesLater::begin();
+        let Some(mut guard) = self.rx.try_lock(number) else {
+            return 0;
+        };
+        let (tables, side) = guard.both();
+        let count = self.receive::<false, _>(tables, side, number, direct);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
+    /// Receives and delivers all that has come by a ring so far. Returns the number of frames.
+    #[cold]
+    pub(super) fn drain_ring(&self, number: usize) -> usize {
+        self.kick_again_before_receiving();
+        let _wakes = WakesLater::begin();
+        let mut guard = self.rx.lock(number);
+        let (tables, side) = guard.both();
+        let count = self.receive::<false, _>(tables, side, number, &mut None::<NoCall>);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
+    #[inline]
+    fn kick_again_before_receiving(&self) {
+        if self.kick_pending.load(Ordering::Relaxed) {
+            self.kick_again_if_pending();
+        }
+    }
+
+    /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a sender without pauses does not keep
+    /// this one from returning. The two have code of their own: the batch's is a ping-pong's.
+    #[inline(always)]
+    fn receive<const BATCH: bool, D: DirectCall<S>>(
+        &self,
+        tables: &Tables<S>,
+        side: &mut RxSide<S::Backend>,
+        number: usize,
+        direct: &mut Option<D>,
+    ) -> usize {
+        let receiver = self.receivers.get(number);
+        let RxSide {
+            ring,
+            until_timed,
+            pieces,
+            one_way,
+            answers,
+        } = side;
+        let (mut bytes, mut in_pieces) = (0, 0);
+        let sink = |frame: Frame| {
+            bytes += frame.len();
+            if pieces.are_missing() || frame.continues() {
+                in_pieces += 1;
+                return self.take_piece(receiver, tables, frame, pieces);
+            }
+            let arrived_nsec = arrival_nsec(until_timed);
+            self.deliver(receiver, tables, frame, arrived_nsec, direct);
+        };
+        let count = if BATCH {
+            ring.poll(self.pool, self.poll_batch_max, sink)
+        } else {
+            ring.drain(self.pool, sink)
+        };
+        if count > 0 {
+            if self.receivers.is_one() {
+                self.senders_have_answers(count);
+            } else {
+                self.sender_has_answers(number, count, answers);
+            }
+            self.queue_stats.rx_drained_max.raise_to(count as u64);
+            receiver.stats.rx_packets.add(count as u64);
+            receiver.stats.rx_bytes.add(bytes as u64);
+            if one_way.received(count - in_pieces) {
+                let has_groups = tables.groups.any_steered();
+                self.look_at_answers(receiver, one_way, has_groups, ring);
+            }
+        }
+        count
+    }
+
+    /// Those who send by other rings than one of the same number wait for answers that come by this one, too, but not as a rule.
+    #[inline(never)]
+    fn sender_has_answers(&self, number: usize, frames: usize, for_others: &mut usize) {
+        if let Some(ring) = self.send_rings.get(number) {
+            ring.doorbell.frames_received(frames);
+        }
+        *for_others += frames;
+        if *for_others >= ANSWERS_MIN {
+            let frames = std::mem::take(for_others);
+            self.senders_have_answers(frames);
+        }
+    }
+
+    /// Until the next look at what kind of traffic comes.
+    pub(super) fn expect_bursts(&self) {
+        for ring in 0..self.receivers.count() {
+            self.rx.lock(ring).both().1.ring.expect_bursts(true);
+        }
+    }
+
+    /// Under the ring's lock.
+    #[cold]
+    fn look_at_answers(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        one_way: &mut OneWay,
+        has_groups: bool,
+        ring: &mut <S::Backend as Backend>::Rx,
+    ) {
+        let sent = self.send_rings.iter().map(SendRing::sent).sum();
+        let gap_nsec = one_way.look(sent, sys::now_nsec());
+        ring.expect_bursts(gap_nsec.is_some() || has_groups);
+        receiver
+            .stream_gap_nsec
+            .store(gap_nsec.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Each version has its own copy of the same code: IPv4's is as short as it would be alone.
+    #[inline]
+    fn deliver<D: DirectCall<S>>(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<D>,
+    ) {
+        if ip::is_v4(self.pool.data(&frame)) {
+            self.deliver_as(ipv4::parse, receiver, tables, frame, arrived_nsec, direct);
+        } else {
+            self.deliver_v6(receiver, tables, frame, arrived_nsec, direct);
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_v6<D: DirectCall<S>>(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<D>,
+    ) {
+        self.deliver_as(ipv6::parse, receiver, tables, frame, arrived_nsec, direct);
+    }
+
+    #[inline(always)]
+    fn deliver_as<D: DirectCall<S>>(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<ip::Packet<'_>, Malformed>,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<D>,
+    ) {
+        let packet = match parse(self.pool.data(&frame)) {
+            Ok(packet) => packet,
+            Err(malformed) => return self.drop_malformed(receiver, frame, malformed),
+        };
+        // Each protocol has its own copy of what follows, too: together they would copy what was parsed, to one place of the size of the
+        // larger one.
+        let to = (receiver, tables);
+        match packet.protocol {
+            ip::PROTOCOL_UDP => match wire::parse_udp(&packet, self.checksums.udp) {
+                Ok(datagram) => {
+                    let parsed = Parsed::Udp(datagram);
+                    self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);
+                }
+                Err(malformed) => self.drop_malformed(receiver, frame, malformed),
+            },
+            ip::PROTOCOL_TCP => match wire::tcp::parse_tcp(&packet, self.checksums.tcp) {
+                Ok(segment) => {
+                    let parsed = Parsed::Tcp(segment);
+                    self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);
+                }
+                Err(malformed) => self.drop_malformed(receiver, frame, malformed),
+            },
+            // No flow of another protocol leads here.
+            _ => self.drop_malformed(receiver, frame, Malformed::NotUdp),
+        }
+    }
+
+    #[inline(always)]
+    fn deliver_parsed<D: DirectCall<S>>(
+        &self,
+        (receiver, tables): (&ReceiveRing<S::Backend>, &Tables<S>),
+        packet: &Parsed,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<D>,
+    ) {
+        let Tables {
+            flows,
+            groups,
+            shares,
+            refused,
+        } = tables;
+        let owner = match *packet.endpoints() {
+            Endpoints::V4 {
+                source,
+                destination,
+            } => {
+                if refused.contains(*source.ip()) {
+                    receiver.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                if destination.ip().is_multicast() {
+                    let at = (receiver, groups);
+                    return self.deliver_to_group(at, packet, frame, arrived_nsec, direct);
+                }
+                flows.look_up(packet.protocol(), source, destination)
+            }
+            Endpoints::V6 { destination, .. } if destination.0.is_multicast() => {
+                let at = (receiver, groups);
+                return self.deliver_to_group(at, packet, frame, arrived_nsec, direct);
+            }
+            Endpoints::V6 { .. } => {
+                if refused.contains_source(packet.source()) {
+                    receiver.stats.rx_dropped_malformed.add(1);
+                    return self.pool.give(frame);
+                }
+                flows.look_up(packet.protocol(), packet.source(), packet.destination())
+            }
+        };
+        let Some(socket) = owner else {
+            // It was on its way when the socket went.
+            receiver.stats.rx_dropped_no_socket.add(1);
+            return self.pool.give(frame);
+        };
+        let socket = if shares.is_empty() {
+            socket
+        } else {
+            shares.choose(flows, packet, socket)
+        };
+        self.deliver_to(socket, packet, frame, arrived_nsec, direct);
+    }
+
+    #[inline(always)]
+    pub(super) fn deliver_to<D: DirectCall<S>>(
+        &self,
+        socket: S,
+        packet: &Parsed,
+        frame: Frame,
+        arrived_nsec: u64,
+        direct: &mut Option<D>,
+    ) {
+        let arrival = Arrival {
+            nsec: arrived_nsec,
+            interface: self.spec.index,
+        };
+        if let Some(call) = direct
+            && call.waits_for(socket)
+        {
+            if call.receive(socket, packet, &frame, arrival) {
+                return self.pool.give(frame);
+            }
+        }
+        if let Err(dropped) = socket.deliver(packet, frame, arrival) {
+            self.pool.give(dropped);
+        }
+    }
+
+    #[cold]
+    fn drop_malformed(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        frame: Frame,
+        malformed: Malformed,
+    ) {
+        receiver.count_malformed(malformed);
+        self.pool.give(frame);
+    }
+
+    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
+    pub fn stream_gap_nsec(&self) -> u64 {
+        let gaps = self.receivers.iter().map(stream_gap_nsec);
+        gaps.filter(|gap| *gap > 0).min().unwrap_or(0)
+    }
+
+    /// The descriptors of the rings by which streams come.
+    pub fn stream_wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        let streams = self.receivers.iter().filter(|it| stream_gap_nsec(*it) > 0);
+        streams.flat_map(ReceiveRing::wait_fds)
+    }
+
+    /// A stream is one again when more has come.
+    pub fn stream_has_paused(&self) {
+        for ring in self.receivers.iter() {
+            ring.stream_gap_nsec.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Descriptors that become readable when packets wait.
+    pub fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
+        self.receivers.iter().flat_map(ReceiveRing::wait_fds)
+    }
+
+    /// The same, each with what counts the wake-ups by it.
+    pub fn counted_wait_fds(&self) -> impl Iterator<Item = (RawFd, &'static RingStats)> {
+        self.receivers.iter().flat_map(|ring| {
+            let stats = ring.stats;
+            ring.wait_fds().map(move |fd| (fd, stats))
+        })
+    }
+
+    /// Frames that it has received so far.
+    pub fn frames_received(&self) -> u64 {
+        let of = |ring: &ReceiveRing<S::Backend>| ring.stats.rx_packets.value();
+        self.receivers.iter().map(of).sum()
+    }
+}
+
+fn stream_gap_nsec<B: Backend>(ring: &ReceiveRing<B>) -> u64 {
+    ring.stream_gap_nsec.load(Ordering::Relaxed)
+}

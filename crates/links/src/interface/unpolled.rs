@@ -1,0 +1,45 @@
+//! Rings that nobody polls: what has come is taken in before the ring is full, although the program does something else.
+
+use std::sync::atomic::Ordering;
+
+use dev_core::Backend;
+
+use crate::interface::Interface;
+use crate::interface::receiving::ReceiveRing;
+use crate::receiver::{NoCall, Receiver};
+
+impl<S: Receiver> Interface<S> {
+    /// Takes in what has come by each ring, unless a call of the program has received by it since this was last called; a packet more
+    /// than `max` is left if it comes after a batch. Returns whether anybody has received.
+    pub fn take_unpolled(&self, max: usize) -> bool {
+        let rings = 0..self.receivers.count();
+        rings.filter(|ring| self.take_from(*ring, max)).count() > 0
+    }
+
+    fn take_from(&self, number: usize, max: usize) -> bool {
+        let ring = self.receivers.get(number);
+        let received = ring.stats.rx_packets.value();
+        if ring.received_before.swap(received, Ordering::Relaxed) != received {
+            return true;
+        }
+        // The lock is the program's as long as there is nothing to do.
+        if self.is_lost() || !has_waiting(ring) {
+            return false;
+        }
+        let mut count = 0;
+        while count < max {
+            match self.poll_ring(number, &mut None::<NoCall>) {
+                0 => break,
+                batch => count += batch,
+            }
+        }
+        let received = ring.stats.rx_packets.value();
+        ring.received_before.store(received, Ordering::Relaxed);
+        count > 0
+    }
+}
+
+fn has_waiting<B: Backend>(ring: &ReceiveRing<B>) -> bool {
+    ring.wait_fds()
+        .any(|fd| sys::poll_one(fd, libc::POLLIN).is_ok_and(|ready| ready & libc::POLLIN != 0))
+}
