@@ -8,15 +8,15 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 
 use engine::{
-    Accepting, Direction, Engine, Errno, ExceptionAction, FileRange, Follows, Message, MuxCall,
-    MuxOutcome, Pipe, REHEARSAL, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall,
+    Accepting, DUMMY_SEND, Direction, Engine, Errno, ExceptionAction, FileRange, Follows, Message,
+    MuxCall, MuxOutcome, Pipe, Reason, RecvCall, RecvOutcome, Request, SendOutcome, StreamCall,
     StreamOutcome, TcpSocket, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
 use crate::guard::{self, NotRun, contained, fail};
 use crate::internal_thread;
-use crate::life::Device;
+use crate::process_state::Device;
 use crate::real;
 use crate::sleep::sleep_until_woken;
 use crate::start;
@@ -280,7 +280,7 @@ pub(crate) unsafe fn send_stream(
     kernel: impl Fn() -> ssize_t,
 ) -> ssize_t {
     if socket.is_left_to_kernel() {
-        return if flags & REHEARSAL == 0 {
+        return if flags & DUMMY_SEND == 0 {
             kernel()
         } else {
             fail(libc::EINVAL)

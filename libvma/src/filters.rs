@@ -13,7 +13,7 @@ use engine::user_memory::is_readable;
 use libc::{c_ushort, c_void};
 
 use crate::guard::contained;
-use crate::life;
+use crate::process_state;
 use crate::runtime;
 use calls::{CALLS, SystemCall, When};
 use program::{Call, Instruction, Verdict};
@@ -154,7 +154,7 @@ fn name_of(call: &SystemCall) -> &'static str {
 
 /// The library leaves the process. To be called inside [`contained`].
 pub(crate) fn retire(reason: Reason, about: &str) {
-    if life::is_vfork_child() || IS_OUT.swap(true, Ordering::Relaxed) {
+    if process_state::is_vfork_child() || IS_OUT.swap(true, Ordering::Relaxed) {
         return;
     }
     log::debug!(
@@ -165,7 +165,7 @@ pub(crate) fn retire(reason: Reason, about: &str) {
     if let Some(engine) = runtime::engine() {
         engine.retire(reason, about);
     }
-    life::retire();
+    process_state::retire();
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use engine::{Engine, ProgramEnd};
 
 use crate::guard;
 use crate::guardian;
-use crate::life::{self, Device};
 use crate::log_sink;
+use crate::process_state::{self, Device};
 use crate::signals::{self, SignalSet};
 use crate::start;
 
@@ -43,13 +43,14 @@ fn end_as_the_program(end: ProgramEnd) {
 /// Prepares the process for its end when it has its first connection or listener. Starts the internal thread if an
 /// interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
-    if engine.has_streams() && life::is_first_to_prepare_for_death() {
+    if engine.has_streams() && process_state::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
     }
     if !engine.has_open_interface() && !engine.waits_for_interface() {
         return;
     }
-    let Some(network) = life::network().filter(|_| life::is_first_watcher()) else {
+    let Some(network) = process_state::network().filter(|_| process_state::is_first_watcher())
+    else {
         return;
     };
     let monitor = Monitor::prepare(

@@ -113,7 +113,7 @@ macro_rules! interposed {
             fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
             /// Connections come past the kernel from here on.
             fn listen(fd: c_int, backlog: c_int) -> c_int => setup;
-            /// A send may be rehearsed; the answer is the kernel's.
+            /// A send may be sent_dummy; the answer is the kernel's.
             fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for a connection of ours that is not established.
             fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;

@@ -5,15 +5,15 @@ use libc::{c_int, c_uint};
 
 use crate::guard;
 use crate::internal_thread;
-use crate::life;
-pub(crate) use crate::life::{Device, engine};
+use crate::process_state;
+pub(crate) use crate::process_state::{Device, engine};
 use crate::start;
 use crate::started_with;
 
 /// Whether this process may have inherited sockets that another has in user space: as its child, or as a program that it started.
 #[inline]
 pub(crate) fn has_ancestors() -> bool {
-    life::has_ancestors() || started_with::has_any()
+    process_state::has_ancestors() || started_with::has_any()
 }
 
 /// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space
@@ -62,7 +62,7 @@ pub(crate) fn stream(fd: c_int) -> Option<(&'static Engine<Device>, &'static Tcp
 #[inline]
 fn recall_stream(fd: c_int) {
     if has_ancestors() {
-        if life::ancestors().any(|engine| engine.tcp(fd).is_some()) {
+        if process_state::ancestors().any(|engine| engine.tcp(fd).is_some()) {
             recall_from_ancestors(fd);
         }
         started_with::stream_is_used(fd);
@@ -109,7 +109,7 @@ fn recall_from_descendants(fd: c_int) {
 
 #[cold]
 fn recall_from_ancestors(fd: c_int) {
-    for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
+    for engine in process_state::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
         let _ = guard::contained(|| engine.inherited_is_used(fd));
     }
     started_with::ask_if_inherited(fd);
@@ -117,7 +117,7 @@ fn recall_from_ancestors(fd: c_int) {
 
 /// What this process has inherited of ancestors' sockets comes back to the kernel, all of it.
 pub(crate) fn everything_inherited_is_used() {
-    for engine in life::ancestors() {
+    for engine in process_state::ancestors() {
         for fd in 0..=engine.highest_descriptor() {
             if engine.look_up(fd).is_some() {
                 engine.inherited_is_used(fd);
@@ -131,20 +131,20 @@ pub(crate) fn everything_inherited_is_used() {
 /// past the kernel.
 #[inline]
 pub(crate) fn adopt_inherited(fd: c_int) {
-    if has_ancestors() && life::ancestors().any(|engine| engine.look_up(fd).is_some()) {
+    if has_ancestors() && process_state::ancestors().any(|engine| engine.look_up(fd).is_some()) {
         adopt(fd);
     }
 }
 
 #[cold]
 fn adopt(fd: c_int) {
-    if life::is_vfork_child() || look_up(fd).is_some() {
+    if process_state::is_vfork_child() || look_up(fd).is_some() {
         return;
     }
     comes_back(fd);
     let saved = guard::errno();
     let _ = guard::contained(|| {
-        let inherited = life::ancestors().find_map(|engine| engine.inherited(fd));
+        let inherited = process_state::ancestors().find_map(|engine| engine.inherited(fd));
         if let Some(inherited) = inherited
             && let Some(engine) = start::start()
         {
@@ -184,9 +184,9 @@ fn tell_ancestors_of_port(fd: c_int) {
     let saved = guard::errno();
     let shares = option(libc::SO_TYPE) == Some(libc::SOCK_DGRAM)
         && option(libc::SO_REUSEADDR) == Some(1)
-        && !life::is_vfork_child();
+        && !process_state::is_vfork_child();
     if shares {
-        for engine in life::ancestors() {
+        for engine in process_state::ancestors() {
             let _ = guard::contained(|| engine.inherited_port_is_bound());
         }
     }
@@ -198,7 +198,7 @@ fn tell_ancestors_of_port(fd: c_int) {
 pub(crate) fn comes_back(fd: c_int) {
     recall_from_descendants(fd);
     if has_ancestors() {
-        for engine in life::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
+        for engine in process_state::ancestors().filter(|engine| engine.look_up(fd).is_some()) {
             let _ = guard::contained(|| engine.inherited_comes_back(fd));
         }
         started_with::ask_if_inherited(fd);
@@ -234,13 +234,13 @@ pub(crate) fn forget_inherited(first: c_uint, last: c_uint) {
 
 #[cold]
 fn forget_ancestors(first: c_uint, last: c_uint) {
-    for engine in life::ancestors().filter(|engine| engine.has_any(first, last)) {
-        if !life::is_vfork_child() {
+    for engine in process_state::ancestors().filter(|engine| engine.has_any(first, last)) {
+        if !process_state::is_vfork_child() {
             engine.inherited_close(first, last);
         }
     }
     // The second question is a system call.
-    if started_with::has_any() && !life::is_vfork_child() {
+    if started_with::has_any() && !process_state::is_vfork_child() {
         started_with::close(first, last);
     }
 }

@@ -18,7 +18,7 @@ use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
 use crate::guard;
-use crate::life;
+use crate::process_state;
 use crate::real;
 use action::Action;
 use installation::Installation;
@@ -145,7 +145,7 @@ fn install_again(signal: c_int, handler: Handler) {
 /// # Safety
 /// `info` must be a signal handler's.
 unsafe fn send_to_this_thread(signal: c_int, info: *mut siginfo_t) -> bool {
-    let (process, thread) = (stats::process_id(), life::thread_id());
+    let (process, thread) = (stats::process_id(), process_state::thread_id());
     // SAFETY: the kernel reads one siginfo.
     if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0 {
         return true;
@@ -161,7 +161,7 @@ pub(crate) fn die_by(signal: c_int) {
     let default: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: the struct is valid for the call.
     unsafe { real::sigaction(signal, &raw const default, ptr::null_mut()) };
-    let (process, thread) = (stats::process_id(), life::thread_id());
+    let (process, thread) = (stats::process_id(), process_state::thread_id());
     // SAFETY: integers.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     guard::change_mask(libc::SIG_UNBLOCK, guard::set_of(signal));
@@ -177,7 +177,7 @@ pub(crate) unsafe fn install(
     old: *mut libc::sigaction,
 ) -> c_int {
     // A child of vfork(2) has handlers of its own, but its parent's memory.
-    let Some(index) = index(signal).filter(|_| !life::is_vfork_child()) else {
+    let Some(index) = index(signal).filter(|_| !process_state::is_vfork_child()) else {
         // SAFETY: the caller's promise.
         let result = unsafe { real::sigaction(signal, new, old) };
         if let (0, Some(index)) = (result, index(signal)) {

@@ -16,8 +16,8 @@ use crate::filters;
 use crate::guard;
 use crate::guardian;
 use crate::internal_thread;
-use crate::life::{self, Device, engine};
 use crate::log_sink;
+use crate::process_state::{self, Device, engine};
 use crate::real;
 use crate::rules_file;
 use crate::signals;
@@ -38,7 +38,7 @@ pub(crate) fn start() -> Option<&'static Engine<Device>> {
     if filters::is_out() {
         return None;
     }
-    life::start(make);
+    process_state::start(make);
     engine()
 }
 
@@ -48,7 +48,7 @@ fn begin() {
     if BEGUN.swap(true, Ordering::AcqRel) {
         return;
     }
-    life::begin();
+    process_state::begin();
     guard::prepare();
     real::resolve_all();
     environment::process_starts();
@@ -201,7 +201,7 @@ fn settings(config: &Config) -> Settings {
         full_ring_fails: config.tx_nonblocked_eagains,
         rx_poll_yield: config.rx_poll_yield,
         rx_drain_nsec: config.rx_drain_nsec.into(),
-        getsockname_rehearses: config.getsockname_rehearses,
+        getsockname_dummy_send: config.getsockname_dummy_send,
         poll_shared_cpu: config.poll_shared_cpu,
         measures_polling: config.cpu_usage_stats,
         progress_interval: Duration::from_millis(config.progress_interval_msec.into()),
@@ -301,7 +301,7 @@ fn publish_settings(segment: &Segment, config: &Config) {
 
 /// The process ends: vma_stats need not see it any more, and what descendants have of it goes on.
 pub(crate) fn process_ends() {
-    if let Some(engine) = life::retired() {
+    if let Some(engine) = process_state::retired() {
         let _ = guard::contained(|| engine.retired_ends());
     }
     if let Some(engine) = engine() {

@@ -126,7 +126,7 @@ pub(crate) fn stream_is_used(fd: c_int) {
 fn ask(fd: c_int) {
     let asked = guard::contained(|| engine::ask_for_started_with(fd));
     if asked.is_ok()
-        && !crate::life::is_vfork_child()
+        && !crate::process_state::is_vfork_child()
         && let Some(kind) = kind(fd)
     {
         kind.store(NONE, Ordering::Relaxed);

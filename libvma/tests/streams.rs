@@ -151,7 +151,7 @@ fn options_that_change_nothing_for_packets_leave_the_connection_here() {
 }
 
 #[test]
-fn a_send_that_is_a_rehearsal_reaches_nobody() {
+fn a_dummy_send_reaches_nobody() {
     let pair = or_skip!(Namespaces::pair());
     echo_streams(&pair.b, Pair::ADDRESS_B, PORT).unwrap();
     let datagrams = || UdpSocket::bind((Pair::ADDRESS_B, PORT));

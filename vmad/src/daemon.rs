@@ -20,8 +20,8 @@ use crate::files;
 use crate::guard::Kernel;
 use crate::log::Log;
 use crate::raw::Transmitter;
+use crate::reset_driver::{Context, ResetDriver};
 use crate::status::{self, Counters, Status};
-use crate::undertaker::{Estate, Undertaker};
 use crate::watch::DirectoryWatch;
 use crate::watched::Watched;
 
@@ -91,7 +91,7 @@ struct Daemon<'a> {
     end: UnixStream,
     reload: UnixStream,
     kernel: Kernel,
-    undertaker: Undertaker,
+    reset_driver: ResetDriver,
     clients: Clients,
     watched: Watched,
     counters: Counters,
@@ -131,7 +131,7 @@ impl<'a> Daemon<'a> {
             end,
             reload,
             kernel: Kernel::open()?,
-            undertaker: Undertaker::new(transmitter, options.interval(), now),
+            reset_driver: ResetDriver::new(transmitter, options.interval(), now),
             clients: Clients::new(),
             watched: Watched::new(&options.stats_dir, now),
             counters: Counters::default(),
@@ -188,7 +188,7 @@ impl<'a> Daemon<'a> {
         };
         let mut wait = (self.status_written + status).saturating_duration_since(now);
         wait = wait.min(self.watched.deadline().saturating_duration_since(now));
-        if let Some(deadline) = self.undertaker.resets.deadline() {
+        if let Some(deadline) = self.reset_driver.resets.deadline() {
             wait = wait.min(deadline.saturating_duration_since(now));
         }
         if let Some(watchdog) = self.watchdog {
@@ -210,7 +210,7 @@ impl<'a> Daemon<'a> {
         let mut service = Service {
             agent: &mut self.agent,
             kernel: &mut self.kernel,
-            resets: &mut self.undertaker.resets,
+            resets: &mut self.reset_driver.resets,
             counters: &mut self.counters,
             log: self.log,
         };
@@ -290,24 +290,24 @@ impl<'a> Daemon<'a> {
             "process {pid} ended and left {} connections: resetting them",
             claims.len()
         ));
-        self.undertaker.resets.add(claims);
+        self.reset_driver.resets.add(claims);
     }
 
     /// True if there is more to send at once.
     fn send_resets(&mut self) -> bool {
-        if self.undertaker.resets.is_idle() {
-            self.undertaker.rest();
+        if self.reset_driver.resets.is_idle() {
+            self.reset_driver.rest();
             return false;
         }
         self.refresh();
-        let mut estate = Estate {
+        let mut context = Context {
             epoll: self.epoll.as_fd(),
             kernel: &mut self.kernel,
             clients: &self.clients,
             counters: &mut self.counters,
             log: self.log,
         };
-        self.undertaker.work(&mut estate)
+        self.reset_driver.work(&mut context)
     }
 
     fn write_status(&mut self) {
@@ -317,8 +317,8 @@ impl<'a> Daemon<'a> {
             return;
         }
         self.status_written = now;
-        self.has_news = !self.undertaker.resets.is_idle();
-        let totals = self.undertaker.resets.totals();
+        self.has_news = !self.reset_driver.resets.is_idle();
+        let totals = self.reset_driver.resets.totals();
         let pid = std::process::id();
         let status = Status {
             pid,

@@ -1,4 +1,4 @@
-//! The undertaker of one process, which the library starts where no daemon runs: it waits for the end of that process, resets what is
+//! The reset_driver of one process, which the library starts where no daemon runs: it waits for the end of that process, resets what is
 //! left open, and ends.
 
 use std::env;
@@ -22,8 +22,8 @@ use crate::files;
 use crate::guard::Kernel;
 use crate::log::Log;
 use crate::raw::Transmitter;
+use crate::reset_driver::{Context, ResetDriver};
 use crate::status::Counters;
-use crate::undertaker::{Estate, Undertaker};
 use crate::watched::Watched;
 
 /// What its name is to ps(1).
@@ -63,19 +63,19 @@ pub(crate) fn run(options: &Options, pid: u32, log: &Log) -> Result<(), Failure>
     if claims.is_empty() || daemon_serves(options) {
         return Ok(());
     }
-    let mut undertaker = Undertaker::new(transmitter, options.interval(), now);
-    undertaker.resets.add(claims);
+    let mut reset_driver = ResetDriver::new(transmitter, options.interval(), now);
+    reset_driver.resets.add(claims);
     let (clients, mut counters) = (Clients::new(), Counters::default());
-    while !undertaker.resets.is_idle() && now.elapsed() < PATIENCE {
+    while !reset_driver.resets.is_idle() && now.elapsed() < PATIENCE {
         kernel.refresh()?;
-        let is_behind = undertaker.work(&mut Estate {
+        let is_behind = reset_driver.work(&mut Context {
             epoll: epoll.as_fd(),
             kernel: &mut kernel,
             clients: &clients,
             counters: &mut counters,
             log,
         });
-        if !is_behind && let Some(deadline) = undertaker.resets.deadline() {
+        if !is_behind && let Some(deadline) = reset_driver.resets.deadline() {
             let left = deadline.saturating_duration_since(Instant::now());
             wait(&epoll, &mut events, Some(left))?;
         }

@@ -37,9 +37,9 @@ mod process;
 mod raw;
 mod redirect;
 pub mod registry;
+mod reset_driver;
 pub mod resets;
 mod status;
-mod undertaker;
 mod watch;
 mod watched;
 

@@ -7,15 +7,15 @@
 
 pub mod admission;
 pub mod backend;
-mod beside;
 pub mod flow;
 mod groups;
 pub mod lock;
 pub mod memory;
 pub mod null;
-mod parted;
+mod parallel;
 pub mod pool;
 mod prefetch;
+mod sharded_lock;
 mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
@@ -23,14 +23,14 @@ pub use backend::{
     Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
     RingsMax, RxRing, RxWatch, Segmented, Segmenter, Steering, TxRing,
 };
-pub use beside::{beside, threads_begin_with};
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};
 pub use lock::{Lock, LockGuard, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
-pub use parted::{AllGuard, PartGuard, PartedLock};
+pub use parallel::{parallel, threads_begin_with};
 pub use pool::{Frame, FramePool};
 pub use prefetch::{prefetch, prefetch_early};
+pub use sharded_lock::{AllGuard, ShardGuard, ShardedLock};
 pub use vma_config::MemoryKind;
 
 /// What this thread has stored before is seen by all threads of the process afterwards, and what they have stored by this one: the

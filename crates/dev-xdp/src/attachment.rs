@@ -8,13 +8,13 @@ use std::io;
 
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
-use crate::sight::Sight;
+use crate::metadata_source::MetadataSource;
 
 /// An interface, and what its program is made of.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) maps: FlowMaps,
-    pub(crate) sight: Sight,
+    pub(crate) metadata: MetadataSource,
     pub(crate) ifindex: u32,
     pub(crate) mode: AttachMode,
     pub(crate) capacity: Capacity,
@@ -43,7 +43,7 @@ enum State {
 impl Attachment {
     /// Loads the program.
     fn program(&self) -> io::Result<Program> {
-        let hidden = self.sight.hidden();
+        let hidden = self.metadata.hidden();
         let on_match = match self.stamps {
             true => OnMatch::RedirectStamped,
             false => OnMatch::Redirect,
@@ -92,7 +92,10 @@ impl Attached {
             State::Closed => return Err(io::ErrorKind::NotConnected.into()),
             State::Resting => {}
         }
-        self.parts.sight.begin_again().map_err(io::Error::other)?;
+        self.parts
+            .metadata
+            .begin_again()
+            .map_err(io::Error::other)?;
         let attached = self.parts.program().and_then(|program| {
             let Attachment { ifindex, mode, .. } = self.parts;
             self.link
@@ -102,7 +105,7 @@ impl Attached {
         if attached.is_ok() {
             self.state = State::Attached;
         } else {
-            self.parts.sight.end();
+            self.parts.metadata.end();
         }
         attached
     }
@@ -151,6 +154,6 @@ impl Attached {
     /// Needs no right but that to a descriptor.
     fn detach(&self) {
         self.link.detach(self.parts.maps.stand_in());
-        self.parts.sight.end();
+        self.parts.metadata.end();
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use descriptors::OwnDescriptor;
 use dev_core::{
     Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, ReceivingSide, RingsMax,
-    beside,
+    parallel,
 };
 
 use vma_config::XdpMode;
@@ -22,9 +22,9 @@ use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
 use crate::flow_rules::FlowRules;
+use crate::metadata_source::{self, MetadataSource, Needed};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
-use crate::sight::{self, Needed, Sight};
 use crate::steering::{Queues, XdpSteering};
 use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
 
@@ -142,17 +142,17 @@ impl XdpBackend {
     }
 
     /// How the program of an interface sees what frames do not show, and what there is to say of it.
-    fn sight(
+    fn metadata(
         &self,
         link: &LinkSpec,
         driver: &str,
         attach: AttachMode,
-    ) -> Result<(Sight, String), OpenError> {
+    ) -> Result<(MetadataSource, String), OpenError> {
         let strips_tags = ethtool::strips_vlan_tags(&link.name);
-        match sight::needed(attach, driver, strips_tags) {
-            Needed::Nothing => Ok((Sight::FramesOnly, String::new())),
-            Needed::Notes => Ok((Sight::by_notes(self.notes()?), String::new())),
-            Needed::DriverTags => Ok(Sight::by_driver(link.index)),
+        match metadata_source::needed(attach, driver, strips_tags) {
+            Needed::Nothing => Ok((MetadataSource::FramesOnly, String::new())),
+            Needed::Notes => Ok((MetadataSource::by_notes(self.notes()?), String::new())),
+            Needed::DriverTags => Ok(MetadataSource::by_driver(link.index)),
             Needed::Impossible => Err(OpenError {
                 held: false,
                 what: "the device takes VLAN tags out of frames, which in native mode hides \
@@ -179,8 +179,8 @@ impl XdpBackend {
         let maps =
             FlowMaps::create(FLOW_CAPACITY).map_err(|error| refused(&error, error.errno()))?;
         let frame_capacity = u32::from(pool.frame_bytes()) - HEADROOM_BYTES;
-        let (sight, note) = self.sight(link, driver, attach)?;
-        let (mac, hidden) = (link.mac, sight.hidden());
+        let (metadata, note) = self.metadata(link, driver, attach)?;
+        let (mac, hidden) = (link.mac, metadata.hidden());
         let capacity = Capacity {
             frame_bytes: frame_capacity,
             in_pieces,
@@ -192,7 +192,7 @@ impl XdpBackend {
         let program = Program::load(&maps, mac, capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
         // The kernel waits for an RCU grace period meanwhile.
-        let (attached, ()) = beside(
+        let (attached, ()) = parallel(
             || XdpLink::attach(&program, link.index, attach),
             || self.prepare_memory(pool),
         );
@@ -269,7 +269,7 @@ impl XdpBackend {
             .collect();
         let parts = Attachment {
             maps,
-            sight,
+            metadata,
             ifindex: link.index,
             mode: attach,
             capacity,

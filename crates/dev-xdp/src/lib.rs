@@ -14,13 +14,13 @@ mod attachment;
 pub mod bpf;
 mod device;
 mod ethtool;
-mod farewell;
+mod exit;
 pub mod floor;
 mod flow_rules;
+mod metadata_source;
 mod queue;
 mod rings;
 mod segmenter;
-mod sight;
 mod steering;
 mod xsk;
 

@@ -13,7 +13,7 @@ use dev_core::{Flow, Protocol, Steering, at_any_address};
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
 use crate::bpf::program::FlowMaps;
-use crate::farewell;
+use crate::exit;
 use crate::flow_rules::FlowRules;
 use crate::xsk::{self, Mapping};
 
@@ -374,7 +374,7 @@ impl Steering for XdpSteering {
         self.steered().rules.remove_all();
         let fds: Vec<_> = self.slow_to_close.iter().map(|fd| fd.as_raw_fd()).collect();
         // Else the end takes longer.
-        let _ = farewell::leave_to_kernel(&fds);
+        let _ = exit::leave_to_kernel(&fds);
     }
 
     fn dropped(&self) -> u64 {

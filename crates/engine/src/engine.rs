@@ -75,7 +75,7 @@ pub struct Engine<B: Backend> {
     /// Closed by the program, and not yet by their connections; by the addresses of their sockets.
     orphans: Mutex<Orphans<B>>,
     /// What TCP sockets share.
-    tcp: &'static tcp::Common<AnySocket<B>>,
+    tcp: &'static tcp::Globals<AnySocket<B>>,
     pub(crate) epolls: Slab<Object<B>>,
     pub(crate) kernel_sockets: KernelSockets,
     pool_stats: PoolSlot,
@@ -143,7 +143,7 @@ impl<B: Backend> Engine<B> {
             Box::leak(Box::new(pool)),
             segment,
         );
-        let tcp = tcp::Common::new(
+        let tcp = tcp::Globals::new(
             host.pool,
             Arc::clone(&host.segment),
             Arc::clone(&host.internal_thread),

@@ -49,7 +49,7 @@ pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as
 pub use process::door::ask_for_started_with;
 pub use sockets::blocking_call::BlockingCall;
 pub use sockets::exception::{ExceptionAction, Request};
-pub use sockets::message::{Message, REHEARSAL};
+pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC};
 pub use sockets::sleep::{Sleep, Woken};

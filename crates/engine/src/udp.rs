@@ -1,21 +1,21 @@
 //! UDP sockets, as far as they carry IPv4.
 
 mod ancillary;
-mod attach;
-mod charge;
 mod datagram;
 mod destination;
+mod dummy_send;
+mod flows;
 mod groups;
-mod hand_back;
 mod os_counts;
 mod os_polls;
 mod port_sharing;
 mod queue;
 mod receive;
-mod rehearsal;
+mod requeue;
 mod send;
 mod send_options;
 mod socket;
+mod truesize;
 
 use datagram::Received;
 pub(crate) use groups::follow_port;

@@ -2,30 +2,30 @@
 
 mod batch;
 mod datagrams;
+mod drain;
+mod foreign_rings;
 mod groups;
-mod long;
-mod one_way;
-mod others;
+mod gso;
+mod large_packet;
+mod multi_buffer;
 mod own_ring;
-mod pieces;
 mod receiving;
+mod reuseport;
 mod ring_set;
 mod segments;
 mod sending;
 mod set;
-mod shares;
 mod sleepers;
 mod sources;
 mod stamps;
-mod unpolled;
-mod whole;
+mod stream_detector;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fmt, io};
 
 use dev_core::{
-    Backend, Flow, FramePool, LinkSpec, Merging, PartedLock, Port, Protocol, RxWatch, Steering,
+    Backend, Flow, FramePool, LinkSpec, Merging, Port, Protocol, RxWatch, ShardedLock, Steering,
 };
 use stats::{QueueSlot, RingSlot, RingStats};
 use wire::ChecksumPolicy;
@@ -37,7 +37,9 @@ use crate::rings::{RingPolicy, SharedRingTable};
 use crate::settings::Settings;
 use batch::Batch;
 pub use datagrams::datagrams;
-pub use long::LongPacket;
+use gso::Gso;
+pub use gso::{GSO_MAX, segments};
+pub use large_packet::LargePacket;
 pub use own_ring::OwnRing;
 use receiving::{ReceiveRing, RxSide, Tables};
 use ring_set::PerRing;
@@ -49,14 +51,12 @@ pub use set::InterfaceSet;
 use sources::RefusedSources;
 pub use stamps::StampedInterfaces;
 use stamps::Stamps;
-use whole::Whole;
-pub use whole::{WHOLE_MAX, segments};
 
 /// An interface that a back-end has opened. Lives as long as the process.
 pub struct Interface<S: Receiver> {
     spec: LinkSpec,
     /// Whose packets are, and under a lock of each the receiving rings.
-    rx: PartedLock<Tables<S>, RxSide<S::Backend>>,
+    rx: ShardedLock<Tables<S>, RxSide<S::Backend>>,
     /// The same rings, but for what is under their locks.
     receivers: PerRing<ReceiveRing<S::Backend>>,
     /// At least one.
@@ -83,7 +83,7 @@ pub struct Interface<S: Receiver> {
     /// What was received has made sockets send, and the device does not know.
     has_replies: AtomicBool,
     batch: Batch<S>,
-    whole: Whole<<S::Backend as Backend>::Segmenter>,
+    gso: Gso<<S::Backend as Backend>::Segmenter>,
     /// [`Interface::take_loss`] has said so.
     lost_is_known: AtomicBool,
     /// What the device had dropped when its counter was last looked at.
@@ -127,7 +127,7 @@ impl<S: Receiver> Interface<S> {
         let first = sides.next()?;
         Some(Self {
             spec,
-            rx: PartedLock::new(mode, Tables::new(), first, sides),
+            rx: ShardedLock::new(mode, Tables::new(), first, sides),
             receivers: PerRing::new(receivers)?,
             ring_table: SharedRingTable::new(send_rings.len()),
             send_rings,
@@ -151,7 +151,7 @@ impl<S: Receiver> Interface<S> {
             kick_pending: AtomicBool::new(false),
             has_replies: AtomicBool::new(false),
             batch: Batch::new(mode),
-            whole: Whole::new(port.segmenter),
+            gso: Gso::new(port.segmenter),
             lost: AtomicBool::new(false),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
@@ -392,11 +392,13 @@ impl<S: Receiver> Interface<S> {
     /// The socket that gets packets from `peer` to `local`.
     pub fn owner_of(&self, protocol: Protocol, local: SocketAddr, peer: SocketAddr) -> Option<S> {
         let guard = self.rx.lock(0);
-        let Tables { flows, shares, .. } = guard.common();
+        let Tables {
+            flows, reuseport, ..
+        } = guard.common();
         let owner = flows.look_up(protocol, peer, local)?;
         // As packets have them: without a link.
         let end = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
-        Some(shares.choose_between(flows, protocol, (end(peer), end(local)), owner))
+        Some(reuseport.choose_between(flows, protocol, (end(peer), end(local)), owner))
     }
 
     /// Whether a connection has just this flow.

@@ -196,9 +196,9 @@ impl<S: Receiver> Links<S> {
     }
 
     /// Takes in what has come on interfaces that nobody polls. Returns whether anybody has received since the last time.
-    pub fn take_unpolled(&self, max: usize) -> bool {
+    pub fn drain_unpolled(&self, max: usize) -> bool {
         let open = self.states.open();
-        open.iter().filter(|it| it.take_unpolled(max)).count() > 0
+        open.iter().filter(|it| it.drain_unpolled(max)).count() > 0
     }
 
     /// Descriptors that become readable when packets wait, of every interface.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use dev_core::{Backend, Frame};
 
 use crate::delivery::{Arrival, Parsed};
-use crate::interface::LongPacket;
+use crate::interface::LargePacket;
 
 /// Sockets of any kind, by reference. Interfaces are generic over it, so that a packet's way to its socket is a `match` and no call through
 /// a pointer.
@@ -20,7 +20,7 @@ pub trait Receiver: Copy + fmt::Debug + Send + Sync + 'static {
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
 
     /// The same for a packet that was longer than a frame, whose pieces are together again. `link_index`: the interface's.
-    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32);
+    fn deliver_large(self, packet: &Parsed, large: LargePacket, link_index: u32);
 
     /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
     /// tells that interface's device of what was put into its ring.

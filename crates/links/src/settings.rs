@@ -28,7 +28,7 @@ pub struct Settings {
     /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: how long a socket's receive calls that find data waiting leave the ring alone; 0: until there are none.
     pub rx_drain_nsec: u64,
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`: `getsockname(2)` of a connected UDP socket does all of a send but the sending.
-    pub getsockname_rehearses: bool,
+    pub getsockname_dummy_send: bool,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
     pub poll_shared_cpu: bool,
     /// `VMA_RX_UDP_POLL_OS_RATIO`

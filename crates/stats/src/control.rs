@@ -155,7 +155,7 @@ pub enum ControlError {
 pub fn ask(dir: &Path, pid: u32, request: &Request) -> Result<(), ControlError> {
     let system = |source| ControlError::System { pid, source };
     let found = SegmentFile::open(dir, pid).map(|file| file.path().to_owned());
-    let path = beside(&found.unwrap_or_else(|_| segment_path(dir, pid)));
+    let path = parallel(&found.unwrap_or_else(|_| segment_path(dir, pid)));
     // Named, so that there is somewhere to answer to; the name is free again when it is dropped.
     let own = AnswerPath(dir.join(format!(".vma_stats.{}", std::process::id())));
     let _ = std::fs::remove_file(&own.0);
@@ -214,7 +214,7 @@ pub(crate) fn control_path(segment: &CStr) -> Option<CString> {
 /// What follows the name of the segment.
 const SUFFIX: &str = ".control";
 
-fn beside(segment: &Path) -> PathBuf {
+fn parallel(segment: &Path) -> PathBuf {
     let mut path = segment.as_os_str().to_owned();
     path.push(SUFFIX);
     PathBuf::from(path)
@@ -222,7 +222,7 @@ fn beside(segment: &Path) -> PathBuf {
 
 /// Removes the control socket of a process that is gone, whose segment this was.
 pub fn remove_stale_control(segment: &Path) {
-    let _ = std::fs::remove_file(beside(segment));
+    let _ = std::fs::remove_file(parallel(segment));
 }
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
         let pid = std::process::id();
         let error = ask(dir.path(), pid, &Request::Zero).unwrap_err();
         assert!(matches!(error, ControlError::NotThere { .. }), "{error}");
-        let name = beside(&segment_path(dir.path(), pid));
+        let name = parallel(&segment_path(dir.path(), pid));
         let name = CString::new(name.to_str().unwrap()).unwrap();
         let control = ControlSocket::create(&name, |fd| fd).unwrap();
         std::thread::scope(|scope| {

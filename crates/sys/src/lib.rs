@@ -24,6 +24,7 @@ mod epoll_sets;
 mod files;
 mod groups;
 mod leader;
+mod listener_filter;
 mod namespace;
 mod path_notices;
 mod polling;
@@ -35,7 +36,6 @@ mod scheduling;
 pub mod streams;
 mod thread_calls;
 mod user_pages;
-mod ways_in;
 
 pub use address::Sockaddr;
 pub use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
@@ -50,6 +50,7 @@ pub use files::{
 pub use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
 pub use leader::ProgramEnd;
 pub use leader::{Leader, LeaderStatus};
+pub use listener_filter::set_listener_filter;
 pub use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub use path_notices::{PathNotice, PathNotices, SegmentError};
 pub use polling::poll_now;
@@ -72,7 +73,6 @@ pub use thread_calls::{
     SleepingCall, is_programs_own, may_ask_for_threads, read_memory, sleeping_call, threads,
 };
 pub use user_pages::{can_read, can_write};
-pub use ways_in::refuse_ways_in;
 
 /// An `errno` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ pub struct Config {
     /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: nanoseconds between polls of receive calls that find data waiting; 0 is never.
     pub rx_drain_nsec: u32,
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`
-    pub getsockname_rehearses: bool,
+    pub getsockname_dummy_send: bool,
     /// `VMA_HW_TS_CONVERSION` is not 0.
     pub hardware_stamps: bool,
     /// `VMA_TX_NONBLOCKED_EAGAINS`
@@ -340,7 +340,7 @@ impl Config {
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_bytes_min: unsigned(const { ParameterId::of("VMA_RX_BYTES_MIN") }),
             rx_drain_nsec: unsigned(const { ParameterId::of("VMA_RX_CQ_DRAIN_RATE_NSEC") }),
-            getsockname_rehearses: settings
+            getsockname_dummy_send: settings
                 .is_on(const { ParameterId::of("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME") }),
             hardware_stamps: settings.number(const { ParameterId::of("VMA_HW_TS_CONVERSION") })
                 != 0,

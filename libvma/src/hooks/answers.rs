@@ -5,7 +5,7 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::call;
 use crate::guard::contained;
-use crate::life::Device;
+use crate::process_state::Device;
 use crate::runtime;
 
 // include/uapi/asm-generic/socket.h, include/uapi/linux/sock_diag.h

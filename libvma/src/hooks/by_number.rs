@@ -9,7 +9,7 @@ use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, timespec};
 
 use super::{descriptor, epoll, poll, process, receive, select, send, setup, transfer};
 use crate::guard;
-use crate::life;
+use crate::process_state;
 use crate::runtime;
 
 const NUMBERS: usize = 512;
@@ -124,7 +124,7 @@ pub(super) fn is_for_hooks(number: c_long, first: c_long, returns_to: usize) -> 
         libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2
     );
     // Who waits is called back when a first socket of ours comes into the set.
-    let Some(engine) = life::engine_at_hand() else {
+    let Some(engine) = process_state::engine_at_hand() else {
         return (is_wait || runtime::has_ancestors()) && !guard::is_inside();
     };
     if guard::is_inside() {

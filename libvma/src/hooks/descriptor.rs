@@ -6,11 +6,11 @@ use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
 use crate::epoll_waits;
+use crate::fd_relocation;
 use crate::guard::{self, contained, errno, fail, set_errno};
-use crate::life;
 use crate::log_sink;
+use crate::process_state;
 use crate::real;
-use crate::room;
 use crate::runtime;
 use crate::start;
 
@@ -90,7 +90,7 @@ pub(super) fn is_own(fd: c_int) -> bool {
 
 #[cold]
 fn is_the_programs_call() -> bool {
-    !guard::is_inside() && !life::is_vfork_child()
+    !guard::is_inside() && !process_state::is_vfork_child()
 }
 
 /// Ends what a descriptor stands for, before the kernel can give its number to another thread.
@@ -114,7 +114,7 @@ pub(super) fn forget(fd: c_int) {
 /// A ring of the program's is closed, perhaps. Takes no memory.
 #[inline]
 pub(super) fn ring_closes(first: c_uint, last: c_uint) {
-    if io_uring::has_any() && !life::is_vfork_child() {
+    if io_uring::has_any() && !process_state::is_vfork_child() {
         io_uring::range_closes(first, last);
     }
 }
@@ -224,7 +224,7 @@ fn make_room(old: c_int, new: c_int) -> Result<(), c_int> {
     if !is_open(old) {
         return Err(libc::EBADF);
     }
-    room::make(new)
+    fd_relocation::make(new)
 }
 
 /// `result` of an `fcntl(2)` is the lowest number from `from` on that is free, but for those of the library, which make room.
@@ -242,7 +242,7 @@ fn lowest(fd: c_int, from: c_int, flags: c_int, result: c_int) -> c_int {
 #[cold]
 fn lower(fd: c_int, number: c_int, flags: c_int, result: c_int) -> c_int {
     let saved = errno();
-    if room::make(number).is_err() {
+    if fd_relocation::make(number).is_err() {
         set_errno(saved);
         return result;
     }

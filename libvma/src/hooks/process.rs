@@ -8,7 +8,7 @@ use libc::{c_char, c_int, posix_spawn_file_actions_t};
 use super::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
-use crate::life;
+use crate::process_state;
 use crate::real;
 use crate::runtime;
 use crate::start;
@@ -21,14 +21,14 @@ fn executing(program: Program, environment: Strings, execute: impl FnOnce() -> c
     // SAFETY: the arguments are the caller's own.
     let can_ask = || unsafe { can_ask(program, environment) };
     if let Some(engine) = engine {
-        let _ = contained(|| match life::is_vfork_child() {
+        let _ = contained(|| match process_state::is_vfork_child() {
             true => engine.program_starts(can_ask),
             false => engine.before_exec(),
         });
     }
     if runtime::has_ancestors() {
         let _ = contained(|| {
-            for engine in life::ancestors() {
+            for engine in process_state::ancestors() {
                 engine.descendant_executes(can_ask);
             }
         });

@@ -9,7 +9,7 @@ use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 use super::{by_number, descriptor, receive_many, rights, ring, send};
 use crate::epoll_waits;
 use crate::guard;
-use crate::life;
+use crate::process_state;
 
 /// `syscall(2)`
 ///
@@ -232,7 +232,7 @@ extern "C" fn failed(result: c_long) -> c_long {
 /// # Safety
 /// That of `close(2)`.
 unsafe extern "C" fn close(fd: c_int) -> c_long {
-    let is_known = life::engine_at_hand()
+    let is_known = process_state::engine_at_hand()
         .is_some_and(|engine| engine.look_up(fd).is_some() || engine.is_listed(fd));
     if is_known {
         descriptor::forget(fd);

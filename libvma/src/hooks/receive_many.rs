@@ -10,7 +10,7 @@ use super::receive::receive_message;
 use super::{hook, passed};
 use crate::call;
 use crate::guard::{contained, errno, fail, set_errno};
-use crate::life::Device;
+use crate::process_state::Device;
 use crate::real;
 use crate::runtime;
 

@@ -7,7 +7,7 @@ use libc::{c_int, c_long, c_uint, c_void};
 use super::raw::{enter_straight, register_straight, setup_straight};
 use super::{create, descriptor, epoll, transfer};
 use crate::guard::{self, contained};
-use crate::life;
+use crate::process_state;
 use crate::runtime;
 
 /// What a ring does is seen neither by the hooks nor before the kernel does it: every socket is the kernel's, also those to come.
@@ -68,7 +68,7 @@ fn look_at(fd: c_int, count: c_uint) {
             operations.iter_mut().for_each(|(_, it)| follow(it));
             let _ = contained(move || io_uring::replace(fd, &operations));
         }
-        Ok(Err(_)) if life::is_vfork_child() => {}
+        Ok(Err(_)) if process_state::is_vfork_child() => {}
         Ok(Err(_)) | Err(_) => leave_all_to_kernel("a ring from elsewhere"),
     }
     guard::set_errno(saved);

@@ -5,7 +5,7 @@ use libc::{
 };
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Follows, REHEARSAL, Reason};
+use engine::{DUMMY_SEND, Follows, Reason};
 
 use super::{header, hook, passed, stream_calls as stream, transfer};
 use crate::call;
@@ -96,7 +96,7 @@ unsafe fn send_message(
         // SAFETY: as above; the copy points at the same buffers.
         return unsafe { stream::send_one(fd, &mut header, flags, kernel) };
     };
-    let is_kernels = flags & REHEARSAL == 0 && socket.is_sent_by_kernel(engine);
+    let is_kernels = flags & DUMMY_SEND == 0 && socket.is_sent_by_kernel(engine);
     if is_kernels || !is_readable(message, size_of::<msghdr>()) {
         return call::sent_by_kernel(socket, kernel());
     }
@@ -110,9 +110,9 @@ hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         let ours = runtime::own_udp(fd);
-        let is_rehearsal = flags & REHEARSAL != 0;
+        let is_dummy_send = flags & DUMMY_SEND != 0;
         if let Some((engine, socket)) = ours
-            && (!is_rehearsal && socket.is_sent_by_kernel(engine) || !is_writable(messages, size_of::<mmsghdr>()))
+            && (!is_dummy_send && socket.is_sent_by_kernel(engine) || !is_writable(messages, size_of::<mmsghdr>()))
         {
             // SAFETY: the arguments are the caller's own.
             let sent = unsafe { real::sendmmsg(fd, messages, count, flags) };

@@ -268,9 +268,9 @@ hook! {
     /// `getsockname(2)`
     fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
         if let Some((engine, socket)) = runtime::own_udp(fd)
-            && engine.settings().getsockname_rehearses
+            && engine.settings().getsockname_dummy_send
         {
-            let _ = contained(|| socket.rehearse_send());
+            let _ = contained(|| socket.dummy_send_one());
         }
         // SAFETY: the arguments are the caller's own.
         traced("getsockname", fd, unsafe { real::getsockname(fd, address, len) })

@@ -5,7 +5,7 @@ use libc::{FILE, c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnat
 use super::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
-use crate::life;
+use crate::process_state;
 use crate::real;
 use crate::runtime;
 use crate::started_with;
@@ -19,7 +19,7 @@ fn starting(program: Program, environment: Strings) {
     }
     if runtime::has_ancestors() {
         let _ = contained(|| {
-            for engine in life::ancestors() {
+            for engine in process_state::ancestors() {
                 engine.descendant_executes(can_ask);
             }
         });

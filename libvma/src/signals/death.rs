@@ -5,7 +5,7 @@ use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
 use super::{is_fault, stand_in, waits_outside};
-use crate::{guard, life};
+use crate::{guard, process_state};
 
 /// Those with a name. `SIGKILL` asks no handler. Others are ignored, or stop and continue.
 const ENDING: [c_int; 22] = [
@@ -72,7 +72,7 @@ pub(super) extern "C" fn dies(signal: c_int, info: *mut siginfo_t, context: *mut
 /// The kernel has everything then, but for what takes too long. A thread that has a fault inside the library may hold locks, which
 /// that would wait for. Async-signal-safe.
 pub(super) fn hand_over() {
-    if let Some(engine) = life::engine_at_hand().filter(|_| !guard::is_inside()) {
+    if let Some(engine) = process_state::engine_at_hand().filter(|_| !guard::is_inside()) {
         engine.process_ends_by_signal();
     }
 }

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use crate::guard;
-use crate::life;
+use crate::process_state;
 
 /// Every signal, those of the C library's own included: a thread that is cancelled here would stop all others.
 const EVERY_SIGNAL: u64 = u64::MAX;
@@ -21,7 +21,7 @@ impl Installation {
     /// Waits until no other thread installs one.
     pub(super) fn begin() -> Self {
         let before = guard::change_mask(libc::SIG_SETMASK, EVERY_SIGNAL);
-        life::begin_installation();
+        process_state::begin_installation();
         Self {
             before,
             _not_send: PhantomData,
@@ -31,7 +31,7 @@ impl Installation {
 
 impl Drop for Installation {
     fn drop(&mut self) {
-        life::end_installation();
+        process_state::end_installation();
         guard::change_mask(libc::SIG_SETMASK, self.before);
     }
 }

@@ -89,7 +89,7 @@ pub fn settings() -> Settings {
         tcp_mtu: 0,
         tcp_mss: 0,
         rx_drain_nsec: 0,
-        getsockname_rehearses: false,
+        getsockname_dummy_send: false,
         tcp_quickack: false,
         tcp_timestamps: None,
         tcp_sends_poll: false,

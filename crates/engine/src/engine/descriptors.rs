@@ -37,7 +37,7 @@ impl<B: Backend> Engine<B> {
             Object::Udp(UdpSocket::new(
                 self.pool,
                 self.settings(),
-                self.unseen,
+                self.overflow,
                 self.sharing.place(),
             ))
         });
@@ -91,7 +91,7 @@ impl<B: Backend> Engine<B> {
             Object::Tcp(TcpSocket::new(
                 self.tcp,
                 self.settings().thread_mode,
-                self.unseen,
+                self.overflow,
                 self.sharing.place(),
             ))
         });

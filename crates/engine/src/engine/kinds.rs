@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use dev_core::{Backend, Frame};
 use links::delivery::{Arrival, Parsed};
-use links::interface::LongPacket;
+use links::interface::LargePacket;
 use links::{Identity, Receiver};
 
 use crate::mux::Registration;
@@ -102,9 +102,9 @@ impl<B: Backend> Receiver for AnySocket<B> {
         }
     }
 
-    fn deliver_long(self, packet: &Parsed, long: LongPacket, link_index: u32) {
+    fn deliver_large(self, packet: &Parsed, large: LargePacket, link_index: u32) {
         if let (Self::Tcp(socket), Parsed::Tcp(segment)) = (self, packet) {
-            socket.deliver_long(segment, long, link_index);
+            socket.deliver_large(segment, large, link_index);
         }
     }
 

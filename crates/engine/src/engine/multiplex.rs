@@ -73,7 +73,7 @@ impl<B: Backend> Engine<B> {
             return None;
         }
         match self.look_up(epfd)? {
-            Object::Epoll(set) => set.control_silent(socket, operation, fd, event),
+            Object::Epoll(set) => set.control_lazily(socket, operation, fd, event),
             _ => None,
         }
     }

@@ -88,7 +88,7 @@ impl<B: Backend> Task for Unpolled<B> {
             Pace::EveryPacket if has_come => self.engine.links.drain(),
             Pace::Resting if has_come => self.pace = self.pace.after(true, self.interval),
             Pace::Intervals { .. } => {
-                let found = self.engine.links.take_unpolled(self.packets_max);
+                let found = self.engine.links.drain_unpolled(self.packets_max);
                 self.pace = self.pace.after(found, self.interval);
             }
             Pace::EveryPacket | Pace::Resting => {}

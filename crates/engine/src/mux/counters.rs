@@ -15,18 +15,18 @@ pub(crate) struct MuxCounters {
     slot: Mutex<Option<MultiplexerSlot>>,
     /// Those of the slot, or some that nobody sees.
     counters: AtomicPtr<MultiplexerStats>,
-    unseen: &'static MultiplexerStats,
+    overflow: &'static MultiplexerStats,
     shares: Shares,
     polling_time: PollingTime,
 }
 
 impl MuxCounters {
     pub(crate) fn new() -> Self {
-        let unseen: &'static MultiplexerStats = Box::leak(Box::default());
+        let overflow: &'static MultiplexerStats = Box::leak(Box::default());
         Self {
             slot: Mutex::new(None),
-            counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
-            unseen,
+            counters: AtomicPtr::new(ptr::from_ref(overflow).cast_mut()),
+            overflow,
             shares: Shares::new(),
             polling_time: PollingTime::default(),
         }
@@ -45,7 +45,7 @@ impl MuxCounters {
     /// The set is gone.
     pub(crate) fn hide(&self) {
         self.counters
-            .store(ptr::from_ref(self.unseen).cast_mut(), Ordering::Relaxed);
+            .store(ptr::from_ref(self.overflow).cast_mut(), Ordering::Relaxed);
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

@@ -8,7 +8,7 @@ use links::settings::Settings;
 use sys::Errno;
 
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
-use crate::mux::few::Few;
+use crate::mux::inline_list::InlineList;
 use crate::mux::select_sets::select_now;
 use crate::sockets::events;
 use crate::sockets::sleep::Sleep;
@@ -18,13 +18,13 @@ use crate::sockets::stack::Stack;
 #[derive(Debug)]
 pub struct PolledSockets<S: Stack> {
     /// Index in the call's descriptors, and the socket.
-    sockets: Few<(usize, S)>,
+    sockets: InlineList<(usize, S)>,
 }
 
 impl<S: Stack> PolledSockets<S> {
     /// The sockets, each with its index in the call's descriptors. `None`: there are none.
     pub(crate) fn new(sockets: impl Iterator<Item = (usize, S)>) -> Option<Self> {
-        let sockets = Few::of(sockets)?;
+        let sockets = InlineList::of(sockets)?;
         Some(Self { sockets })
     }
 

@@ -30,7 +30,7 @@ pub struct Registration<S: Stack> {
     /// Not reported before the next `EPOLL_CTL_MOD` (`EPOLLONESHOT`), or removed.
     pub(super) disabled: AtomicBool,
     pub(super) removed: AtomicBool,
-    /// The program has taken it out of the set, the kernel has not (`silent.rs`).
+    /// The program has taken it out of the set, the kernel has not (`lazy_ctl.rs`).
     pub(super) parked: AtomicBool,
 }
 

@@ -52,7 +52,7 @@ pub struct Host<S: Stack> {
     pub(crate) rules: Rules,
     pub(crate) segment: Arc<Segment>,
     /// Where sockets count that the statistics have no room for.
-    pub(crate) unseen: &'static SocketStats,
+    pub(crate) overflow: &'static SocketStats,
     /// Why all sockets are the kernel's, and when that was last looked for.
     pub(super) withdrawal: Withdrawal,
 }
@@ -92,7 +92,7 @@ impl<S: Stack> Host<S> {
             closing_inode: AtomicU64::new(0),
             rules: Rules::none(),
             segment,
-            unseen: Box::leak(Box::default()),
+            overflow: Box::leak(Box::default()),
             withdrawal: Withdrawal::default(),
         }
     }

@@ -24,8 +24,8 @@ const PIECE_BYTES: usize = 1 << 16;
 const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 
 /// A flag of send calls (`VMA_SND_FLAGS_DUMMY` of VMA's extra API, where the kernel has `MSG_SYN` for itself): all is done but the sending, so
-/// that the next message finds its way in the cache. Of a socket of the kernel's there is nothing to rehearse (`EINVAL`).
-pub const REHEARSAL: c_int = 0x400;
+/// that the next message finds its way in the cache. Of a socket of the kernel's there is nothing to send so (`EINVAL`).
+pub const DUMMY_SEND: c_int = 0x400;
 
 /// A `struct msghdr` of the application, or one made of the arguments of a simpler call.
 #[derive(Debug)]
@@ -328,7 +328,7 @@ impl<'a> Message<'a> {
 
     /// As many octets as a call would send that sends all of them. `Err`: not all are readable.
     #[cold]
-    pub(crate) fn rehearsed(&self) -> Result<usize, Errno> {
+    pub(crate) fn sent_dummy(&self) -> Result<usize, Errno> {
         let mut len = 0;
         self.show(0, |piece| {
             len += piece.len();

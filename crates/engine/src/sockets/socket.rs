@@ -101,7 +101,7 @@ pub struct SocketCore<S: Stack> {
     slot: Mutex<Option<SocketSlot>>,
     counters: AtomicPtr<SocketStats>,
     /// Where a socket counts that the statistics segment has no room for.
-    unseen: &'static SocketStats,
+    overflow: &'static SocketStats,
     /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
     shared: Option<Shared>,
     /// How often the process had forked when the socket was opened.
@@ -112,7 +112,11 @@ pub struct SocketCore<S: Stack> {
 
 impl<S: Stack> SocketCore<S> {
     /// `kernels`: the events that the kernel's socket reports for this kind.
-    pub(crate) fn new(kernels: u32, unseen: &'static SocketStats, shared: Option<Shared>) -> Self {
+    pub(crate) fn new(
+        kernels: u32,
+        overflow: &'static SocketStats,
+        shared: Option<Shared>,
+    ) -> Self {
         debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
             generation: AtomicU32::new(0),
@@ -124,8 +128,8 @@ impl<S: Stack> SocketCore<S> {
             calls_until_look: AtomicU32::new(0),
             attachment: Mutex::new(Attachment::default()),
             slot: Mutex::new(None),
-            counters: AtomicPtr::new(ptr::from_ref(unseen).cast_mut()),
-            unseen,
+            counters: AtomicPtr::new(ptr::from_ref(overflow).cast_mut()),
+            overflow,
             shared,
             forks_before: AtomicU32::new(0),
             is_inherited: AtomicBool::new(false),
@@ -196,7 +200,7 @@ impl<S: Stack> SocketCore<S> {
         self.readiness.sleepers.wake_all();
         self.attachment().leave_groups();
         self.counters
-            .store(ptr::from_ref(self.unseen).cast_mut(), Ordering::Relaxed);
+            .store(ptr::from_ref(self.overflow).cast_mut(), Ordering::Relaxed);
         *lock(&self.slot) = None;
     }
 
@@ -307,7 +311,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn counters_worth_keeping(&self) -> Option<&'static SocketStats> {
         let counters = self.counters();
         let was_used = self.reason() != Reason::NotBound || counters.tx_os_packets.value() > 0;
-        (was_used && !ptr::eq(counters, self.unseen)).then_some(counters)
+        (was_used && !ptr::eq(counters, self.overflow)).then_some(counters)
     }
 
     /// Whether the kernel's socket is not to be asked for what it is ready for.

@@ -13,7 +13,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::tcp::call::{StreamCall, StreamOutcome};
-use crate::tcp::common::{can_repair, now};
+use crate::tcp::globals::{can_repair, now};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -168,7 +168,7 @@ impl<S: TcpStack> TcpSocket<S> {
     pub fn kernel_has_accepted(&self, fd: c_int) {
         self.binds_accepted(fd);
         if self.has_refused.load(Ordering::Relaxed) {
-            let _ = sys::refuse_ways_in(fd, &[]);
+            let _ = sys::set_listener_filter(fd, &[]);
         }
     }
 
@@ -277,10 +277,10 @@ impl<S: TcpStack> TcpSocket<S> {
         // So far its timer was the listener's: it tells anew what it needs.
         stream.connection.on_timeout(now);
         let mut outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         // The caller looks for it.
-        outcome.needs_way = false;
+        outcome.needs_egress = false;
         self.after(host, &outcome, sender);
     }
 }

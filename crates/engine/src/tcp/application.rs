@@ -13,11 +13,11 @@ use crate::sockets::attachment::MayOpen;
 use crate::sockets::events;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
+use crate::tcp::egress::Egress;
+use crate::tcp::globals::now;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Outcome;
-use crate::tcp::way::Way;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// `TCP_CC_INFO`
@@ -68,7 +68,7 @@ impl<S: TcpStack> TcpSocket<S> {
             sender.start_segments();
         }
         self.announce(outcome);
-        if outcome.needs_way {
+        if outcome.needs_egress {
             self.find_way(host);
         }
     }
@@ -93,8 +93,8 @@ impl<S: TcpStack> TcpSocket<S> {
         if is_lost {
             return self.lose_way(host, ends, Reason::DeviceLost);
         }
-        match Way::find(host, ends, device, headers, user) {
-            Ok(way) => self.take_way(ends, way),
+        match Egress::find(host, ends, device, headers, user) {
+            Ok(egress) => self.take_egress(ends, egress),
             // Looked for again when the network changes, or the connection's timer says so.
             Err(Reason::Neighbour) => self.open_through_kernel(host),
             Err(Reason::Opening) => {}
@@ -105,7 +105,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The same, if it has none.
     pub(crate) fn find_missing_way(&'static self, host: &Host<S>) {
         let is_missing = match &*self.role.lock() {
-            Role::Stream(stream) => !stream.way.as_ref().is_some_and(Way::is_found),
+            Role::Stream(stream) => !stream.egress.as_ref().is_some_and(Egress::is_found),
             _ => false,
         };
         if is_missing {
@@ -161,9 +161,9 @@ impl<S: TcpStack> TcpSocket<S> {
         Vec::new()
     }
 
-    fn take_way(&'static self, of: (SocketAddr, SocketAddr), way: Way<S>) {
+    fn take_egress(&'static self, of: (SocketAddr, SocketAddr), egress: Egress<S>) {
         let now = now();
-        let sender = *way.sender;
+        let sender = *egress.sender;
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             return;
@@ -172,10 +172,10 @@ impl<S: TcpStack> TcpSocket<S> {
             // The object has begun another life meanwhile.
             return;
         }
-        let path_mtus = &self.common.path_mtus;
-        let mtu = path_mtus.at_most(stream.peer, way.mtu, now);
+        let path_mtus = &self.globals.path_mtus;
+        let mtu = path_mtus.at_most(stream.peer, egress.mtu, now);
         stream.connection.set_path_mtu(mtu);
-        stream.way = Some(way);
+        stream.egress = Some(egress);
         let outcome = stream.settle(&self.core, now);
         drop(role);
         if outcome.needs_kick {
@@ -195,7 +195,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if !can_return {
-            stream.way = None;
+            stream.egress = None;
             return;
         }
         if stream.orphan.is_some() {
@@ -233,7 +233,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let mut outcome = stream.settle(&self.core, now);
         outcome.events |= events::ALL;
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
         Some(is_connected.then_some(()).ok_or(Errno(libc::ENOTCONN)))

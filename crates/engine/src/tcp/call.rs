@@ -258,7 +258,7 @@ impl<S: Stack> TcpSocket<S> {
     /// Whether a call that waits has the time to end other connections.
     #[inline]
     fn is_idle(&self, call: &StreamCall) -> bool {
-        call.polls % POLLS_PER_CHECK == POLLS_UNTIL_IDLE && self.common.ended.has_some()
+        call.polls % POLLS_PER_CHECK == POLLS_UNTIL_IDLE && self.globals.ended.has_some()
     }
 
     /// Whether a call that waits has to end now, after a last look.

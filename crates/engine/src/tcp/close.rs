@@ -10,7 +10,7 @@ use sys::streams;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::orphan::Orphan;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
@@ -74,7 +74,7 @@ impl<S: TcpStack> TcpSocket<S> {
         stream.orphan = Some(Orphan::new(copy, now));
         let outcome = stream.settle(&self.core, now);
         let (is_over, owes_time_wait) = (stream.is_over(), stream.owes_time_wait());
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         if outcome.needs_kick
             && let Some(sender) = sender
@@ -82,8 +82,8 @@ impl<S: TcpStack> TcpSocket<S> {
             sender.start_segments();
         }
         self.announce(&outcome);
-        if outcome.needs_way {
-            self.common.timers.arm(self.timer(), now);
+        if outcome.needs_egress {
+            self.globals.timers.arm(self.timer(), now);
         }
         !is_over || owes_time_wait
     }
@@ -129,7 +129,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     pub(super) fn finish(&self) {
-        self.common.timers.disarm(self.timer());
+        self.globals.timers.disarm(self.timer());
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         self.clear_readiness();
         let was = match was {
@@ -149,12 +149,12 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let mut role = self.role.lock();
         if let Role::Listener(listening) = &mut *role {
-            let outcome = listening.look_after(&self.core, self.common, now);
+            let outcome = listening.look_after(&self.core, self.globals, now);
             let interfaces: Vec<_> = listening.interfaces().collect();
             drop(role);
             interfaces.into_iter().for_each(Interface::start_segments);
             self.announce(&outcome);
-            self.common.give_strangers_to_kernel(host);
+            self.globals.give_unmatched_to_kernel(host);
             self.settles(host, now);
             return false;
         }
@@ -172,7 +172,9 @@ impl<S: TcpStack> TcpSocket<S> {
             drop(role);
             let control = match host.try_control() {
                 None if is_patient => {
-                    self.common.timers.arm(self.timer(), now + CONTROL_INTERVAL);
+                    self.globals
+                        .timers
+                        .arm(self.timer(), now + CONTROL_INTERVAL);
                     return false;
                 }
                 None => host.control(),
@@ -187,9 +189,9 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let outcome = stream.settle(&self.core, now);
         if stream.is_abandoned_and_over() {
-            if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
+            if let (true, Some(egress)) = (outcome.needs_kick, &stream.egress) {
                 // Many may end at once: the device is told when all have been looked after.
-                way.sender.note_reply_to(way.sender.interface);
+                egress.sender.note_reply_to(egress.sender.interface);
             }
             drop(role);
             return self.end_orphan(host);
@@ -199,14 +201,14 @@ impl<S: TcpStack> TcpSocket<S> {
             let _control = host.control();
             return self.leave_as_orphan(host);
         }
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         // Others may have left that to this thread.
         if let Some(sender) = sender {
             sender.start_segments();
         }
         self.announce(&outcome);
-        if outcome.needs_way {
+        if outcome.needs_egress {
             self.find_way(host);
         }
         false
@@ -223,13 +225,13 @@ impl<S: TcpStack> TcpSocket<S> {
         if !stream.is_abandoned_and_over() {
             return false;
         }
-        if stream.owes_time_wait() && stream.may_wait_in_kernel(self.common, now) {
+        if stream.owes_time_wait() && stream.may_wait_in_kernel(self.globals, now) {
             // The internal thread gives it to the kernel.
             return false;
         }
         let outcome = stream.settle(&self.core, now);
-        if let (true, Some(way)) = (outcome.needs_kick, &stream.way) {
-            way.sender.note_reply_to(way.sender.interface);
+        if let (true, Some(egress)) = (outcome.needs_kick, &stream.egress) {
+            egress.sender.note_reply_to(egress.sender.interface);
         }
         drop(role);
         // Tells the device, too.

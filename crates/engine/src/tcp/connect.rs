@@ -20,13 +20,13 @@ use crate::sockets::host::Host;
 use crate::sockets::offload::NotOffloaded;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
-use crate::tcp::common::now;
 use crate::tcp::device::is_on;
+use crate::tcp::egress::{Egress, path_to};
+use crate::tcp::globals::now;
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::OWNER;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::way::{Way, path_to};
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// What becomes of a `connect(2)`.
@@ -333,7 +333,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         // The repair changes that, and its end takes it away: see `streams::share_port`.
         let reuses = self.attachment().reuses_address();
-        if let Some(call) = self.common.rights_went() {
+        if let Some(call) = self.globals.rights_went() {
             return Begun::Not(Reason::RightsGone, call);
         }
         if streams::repair_begins(fd).is_err() {
@@ -395,18 +395,18 @@ impl<S: TcpStack> TcpSocket<S> {
             peer: Some(peer),
         };
         let now = now();
-        let secrets = self.common.key().secrets(local, peer, now);
+        let secrets = self.globals.key().secrets(local, peer, now);
         let path = path_to(peer.ip(), interface.stream_mtu(interface.spec().mtu));
-        let config = self.common.config();
+        let config = self.globals.config();
         let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
-        let no_way: Option<Way<S>> = None;
-        let counted = self.common.counted();
+        let no_egress: Option<Egress<S>> = None;
+        let counted = self.globals.counted();
         let user = self.present_sender(host.settings());
         let mut stream = Stream::new(
             connection,
             (local, peer),
             interface,
-            no_way,
+            no_egress,
             headers,
             user,
             counted,
@@ -414,7 +414,7 @@ impl<S: TcpStack> TcpSocket<S> {
         .bound_to(device);
         stream.is_connecting = true;
         let inode = self.shadow.inode.load(Ordering::Relaxed);
-        stream.show(self.common.segment.claim_tcp_connection(), fd, inode);
+        stream.show(self.globals.segment.claim_tcp_connection(), fd, inode);
         *self.role.lock() = Role::Stream(Box::new(stream));
         self.clear_readiness();
         // The kernel's socket is connected, and says that it can be written to.

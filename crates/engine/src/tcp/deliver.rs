@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use links::delivery;
-use links::interface::LongPacket;
+use links::interface::LargePacket;
 
 use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
-use crate::tcp::common::now;
 use crate::tcp::exempt::opens;
+use crate::tcp::globals::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::listen::Listening;
 use crate::tcp::payload::Received;
@@ -48,28 +48,28 @@ impl<S: TcpStack> TcpSocket<S> {
         frame: Frame,
         link_index: u32,
     ) -> Result<(), Frame> {
-        let headers = self.common.pool.data(&frame);
+        let headers = self.globals.pool.data(&frame);
         let origin = Origin::of(headers, link_index);
-        self.common.saved_syns.see(segment, headers, link_index);
+        self.globals.saved_syns.see(segment, headers, link_index);
         if segment.payload_len == 0 {
             self.take(segment, origin, None);
             return Err(frame);
         }
         let (start, len) = (segment.payload_offset, segment.payload_len);
-        let data = Received::of_frame(self.common.pool, frame, start, len);
+        let data = Received::of_frame(self.globals.pool, frame, start, len);
         self.take(segment, origin, Some(data));
         Ok(())
     }
 
     /// One that was merged of several, and is longer than a frame.
-    pub(crate) fn deliver_long(
+    pub(crate) fn deliver_large(
         &'static self,
         segment: &Segment,
-        packet: LongPacket,
+        packet: LargePacket,
         link_index: u32,
     ) {
         let origin = Origin::of(packet.as_ref(), link_index);
-        let data = Received::of_long(packet, segment.payload_offset, segment.payload_len);
+        let data = Received::of_large(packet, segment.payload_offset, segment.payload_len);
         self.take(segment, origin, Some(data));
     }
 
@@ -84,7 +84,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let outcome = match &mut *role {
             Role::Stream(stream) if stream.is_in_the_way_of(&segment.header) => {
                 stream.gives_way();
-                self.common
+                self.globals
                     .reopenings
                     .add(stream.interface, segment, origin);
                 Outcome {
@@ -100,7 +100,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 let counters = self.counters();
                 counters.rx_packets.add(1);
                 counters.rx_bytes.add(segment.payload_len.into());
-                if self.common.pool.is_scarce() {
+                if self.globals.pool.is_scarce() {
                     stream.connection.relieve(0);
                 }
                 if stream.sends_after_batch() {
@@ -112,19 +112,19 @@ impl<S: TcpStack> TcpSocket<S> {
                 } else {
                     let mut outcome = stream.settle_in_batch(&self.core, now);
                     if outcome.needs_kick
-                        && let Some(way) = &stream.way
+                        && let Some(egress) = &stream.egress
                     {
-                        outcome.needs_kick = !way.sender.note_reply_to(stream.interface);
+                        outcome.needs_kick = !egress.sender.note_reply_to(stream.interface);
                     }
                     outcome
                 }
             }
-            Role::Listener(_) if self.common.exempt.takes(self, segment, origin) => Outcome {
+            Role::Listener(_) if self.globals.exempt.takes(self, segment, origin) => Outcome {
                 wake_up: Some(now),
                 ..Outcome::default()
             },
             Role::Listener(listening) => {
-                let outcome = listening.take(&self.core, self.common, now, segment, origin, data);
+                let outcome = listening.take(&self.core, self.globals, now, segment, origin, data);
                 if self.wishes.saves_syn() != 0 && opens(segment.header.flags) {
                     self.keep_syn(listening, delivery::ends(segment, origin.link_index));
                 }
@@ -142,17 +142,17 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         drop(role);
         self.announce(&outcome);
-        if outcome.needs_kick || outcome.needs_way {
+        if outcome.needs_kick || outcome.needs_egress {
             // Another interface's: the thread that polls this one does not tell that one. Or a way has to be found, which this one
             // cannot do here.
-            self.common.timers.arm(self.timer(), now);
+            self.globals.timers.arm(self.timer(), now);
         }
     }
 
     /// A segment has opened a connection, or was in vain.
     #[cold]
     fn keep_syn(&self, listening: &mut Listening<S>, ends: (SocketAddr, SocketAddr)) {
-        let Some(mut headers) = self.common.saved_syns.take(ends) else {
+        let Some(mut headers) = self.globals.saved_syns.take(ends) else {
             return;
         };
         if self.wishes.saves_syn() != WHOLE_SYN {
@@ -173,7 +173,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         stream.is_in_batch = false;
         let outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         if outcome.needs_kick
             && let Some(sender) = sender
@@ -185,9 +185,9 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         self.announce(&outcome);
-        if outcome.needs_way {
+        if outcome.needs_egress {
             // This thread may be in a call that must not look for one.
-            self.common.timers.arm(self.timer(), now);
+            self.globals.timers.arm(self.timer(), now);
         }
     }
 
@@ -195,13 +195,13 @@ impl<S: TcpStack> TcpSocket<S> {
     #[inline]
     pub(super) fn announce(&'static self, outcome: &Outcome) {
         if outcome.has_ended {
-            self.common.ended.add(self);
+            self.globals.ended.add(self);
         }
         if outcome.events != 0 {
             self.readiness.announce(outcome.events);
         }
         if let Some(at) = outcome.wake_up {
-            self.common.timers.arm(self.timer(), at);
+            self.globals.timers.arm(self.timer(), at);
         }
     }
 }

@@ -17,10 +17,10 @@ use sys::streams;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 
 /// The set.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Destroyed {
     }
 }
 
-impl<S: Stack> Common<S> {
+impl<S: Stack> Globals<S> {
     /// To be called by the thread that starts the internal one.
     pub(crate) fn prepare_for_destruction(&self) {
         if self.destroyed.set.get().is_none()
@@ -57,7 +57,7 @@ impl<S: Stack> Common<S> {
     }
 }
 
-impl<S: TcpStack> Common<S> {
+impl<S: TcpStack> Globals<S> {
     /// In the internal thread: ends what the kernel's half of was ended.
     pub(crate) fn follow_destroyed(&self, host: &Host<S>) {
         let Some(set) = self.destroyed.fd() else {
@@ -95,7 +95,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// In the internal thread: adds the kernel's half to the set. Under the control lock.
     pub(crate) fn watch_for_destruction(&self) {
-        let Some(set) = self.common.destroyed.fd() else {
+        let Some(set) = self.globals.destroyed.fd() else {
             return;
         };
         let (fd, generation) = (self.fd(), self.generation());
@@ -114,7 +114,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The kernel's half is about to have the connection, for which it is closed for a moment.
     pub(super) fn end_watch_for_destruction(&self) {
         let was_watched = self.watched.swap(NEVER, Ordering::Relaxed) == self.generation();
-        if let (true, Some(set)) = (was_watched, self.common.destroyed.fd()) {
+        if let (true, Some(set)) = (was_watched, self.globals.destroyed.fd()) {
             sys::epoll_remove(set, self.fd());
         }
     }
@@ -138,7 +138,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         stream.connection.destroy();
         let outcome = stream.settle(&self.core, now());
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         let (local, peer) = (stream.local, stream.peer);
         drop(role);
         log::debug!("{local}: the connection of {peer} was ended from outside");

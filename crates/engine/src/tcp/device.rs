@@ -104,7 +104,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if let Role::Stream(stream) = &mut *self.role.lock() {
             // It sends by that one only from here on.
             stream.device = device;
-            stream.way = None;
+            stream.egress = None;
         }
         self.find_way(host);
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use sys::streams;
 
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
 use crate::tcp::connect::ConnectOutcome;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -22,10 +22,10 @@ impl<S: TcpStack> TcpSocket<S> {
             stream.connection.abort();
             let outcome = stream.settle(&self.core, now());
             sender = stream
-                .way
+                .egress
                 .as_ref()
                 .filter(|_| outcome.needs_kick)
-                .map(|way| *way.sender);
+                .map(|egress| *egress.sender);
         }
         drop(role);
         if let Some(sender) = sender {

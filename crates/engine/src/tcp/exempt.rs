@@ -1,7 +1,7 @@
 //! Connections that are the kernel's although all segments to their port come past it, to a listener. The program that steers them
 //! leaves those of such a connection to the kernel, from the moment on at which it has the connection until it answers for it no more:
 //! its socket is gone, and TIME-WAIT over. Without that they would take the way through the library, as
-//! [strangers](super::common::Stranger).
+//! [unmatched](super::globals::UnmatchedSegment).
 //!
 //! A segment that opens a connection is for the listener all the same: so what is exempt too long, as the kernel need not tell in time, is
 //! in nobody's way. If the kernel has the very connection still, it is to judge of that segment, as for its own listeners.
@@ -29,8 +29,8 @@ use wire::tcp::Segment;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::{Stranger, now};
 use crate::tcp::deliver::Origin;
+use crate::tcp::globals::{UnmatchedSegment, now};
 use crate::tcp::hand_over::send_on;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -291,7 +291,10 @@ impl<S: TcpStack> Exempt<S> {
                 .is_some_and(|found| found.waits.is_none());
             if lives {
                 if let Some(raw) = host.return_socket() {
-                    send_on(raw, &Stranger::new(segment, origin.link_index, None));
+                    send_on(
+                        raw,
+                        &UnmatchedSegment::new(segment, origin.link_index, None),
+                    );
                 }
                 continue;
             }

@@ -13,11 +13,11 @@ use wire::tcp::{Options, Segment, Template, Timestamps};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::{Stranger, now};
+use crate::tcp::globals::{UnmatchedSegment, now};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 use sys::streams::{self, RepairQueue};
 
 mod remains;
@@ -85,7 +85,7 @@ impl<S: TcpStack> TcpSocket<S> {
             segments: Vec::new(),
         }));
         drop(role);
-        self.common.timers.disarm(self.timer());
+        self.globals.timers.disarm(self.timer());
         self.end_watch_for_destruction();
         self.commit();
         // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end that is closed.
@@ -130,7 +130,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let flows = self.attachment().flows.clone();
         for (interface, flow) in flows {
-            self.common.exempt.begin(interface, &flow, fd);
+            self.globals.exempt.begin(interface, &flow, fd);
         }
     }
 
@@ -158,21 +158,21 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
-impl<S: TcpStack> Common<S> {
+impl<S: TcpStack> Globals<S> {
     /// Segments for ports of ours that are of no connection here: the kernel knows whose they are, or resets them.
-    pub(super) fn give_strangers_to_kernel(&self, host: &Host<S>) {
+    pub(super) fn give_unmatched_to_kernel(&self, host: &Host<S>) {
         let Some(raw) = host.return_socket() else {
             return;
         };
-        for stranger in self.take_strangers() {
-            send_on(raw, &stranger);
+        for segment in self.take_unmatched() {
+            send_on(raw, &segment);
         }
         self.exempt.decide_openings(host);
     }
 }
 
 /// Has this host receive a segment of the peer's.
-pub(super) fn send_on(raw: &sys::RawSocket, segment: &Stranger) {
+pub(super) fn send_on(raw: &sys::RawSocket, segment: &UnmatchedSegment) {
     send_parts(
         raw,
         segment.local,

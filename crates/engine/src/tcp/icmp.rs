@@ -15,7 +15,7 @@ use wire::EthernetAddresses;
 use wire::tcp::Template;
 
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
@@ -92,26 +92,26 @@ impl<S: TcpStack> TcpSocket<S> {
             Role::Stream(stream) if (stream.local, stream.peer) == (error.local, error.peer) => {
                 self.tell(stream, kind, seq, now);
                 let outcome = stream.settle(&self.core, now);
-                let sender = stream.way.as_ref().map(|way| *way.sender);
+                let sender = stream.egress.as_ref().map(|egress| *egress.sender);
                 drop(role);
                 return self.after(host, &outcome, sender);
             }
             Role::Listener(listening) => {
                 let key = (error.local, error.peer);
                 let tell = |stream: &mut Stream<S>| self.tell(stream, kind, seq, now);
-                listening.with_child(key, &self.core, self.common, now, tell)
+                listening.with_child(key, &self.core, self.globals, now, tell)
             }
             Role::Returning(returning) => {
                 let key = (error.local, error.peer);
                 let tell = |stream: &mut Stream<S>| self.tell(stream, kind, seq, now);
                 let listening = &mut returning.listening;
-                listening.with_child(key, &self.core, self.common, now, tell)
+                listening.with_child(key, &self.core, self.globals, now, tell)
             }
             _ => Outcome::default(),
         };
         drop(role);
         self.announce(&outcome);
-        self.common.timers.arm(self.timer(), now);
+        self.globals.timers.arm(self.timer(), now);
     }
 
     fn tell(&self, stream: &mut Stream<S>, error: IcmpError, seq: SeqNumber, now: Instant) {
@@ -121,7 +121,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if let IcmpError::PacketTooBig { mtu } = error
             && is_outstanding
         {
-            self.common.path_mtus.learn(stream.peer, mtu, now);
+            self.globals.path_mtus.learn(stream.peer, mtu, now);
         }
         stream.connection.on_icmp(error, seq);
     }
@@ -167,7 +167,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
         }
         if let Some(at) = wake_up {
-            self.common.timers.arm(self.timer(), at);
+            self.globals.timers.arm(self.timer(), at);
         }
     }
 }

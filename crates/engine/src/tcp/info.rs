@@ -7,7 +7,7 @@ use ::tcp::{CongestionAlgorithm, Info, State, WindowScales};
 
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 
 /// `struct tcp_info` of Linux 6.12 in bytes.

@@ -27,13 +27,13 @@ use wire::tcp::Segment;
 use crate::sockets::events;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::tcp::Common;
-use crate::tcp::common::{Counted, Stranger};
+use crate::tcp::Globals;
 use crate::tcp::deliver::Origin;
+use crate::tcp::egress::{Egress, Headers, path_to};
+use crate::tcp::globals::{Counted, UnmatchedSegment};
 use crate::tcp::habit::Habit;
 use crate::tcp::payload::Received;
 use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::way::{Headers, Way, path_to};
 pub(crate) use begin::backlog_in_kernel;
 use places::{Place, WaysIn, includes};
 pub(super) use returning::Returning;
@@ -82,7 +82,7 @@ impl<S: Stack> Listening<S> {
     pub(super) fn take(
         &mut self,
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         segment: &Segment,
         origin: Origin,
@@ -90,24 +90,24 @@ impl<S: Stack> Listening<S> {
     ) -> Outcome {
         let key = delivery::ends(segment, origin.link_index);
         if self.children.contains_key(&key) {
-            return self.take_for_child(core, common, now, segment, key, data);
+            return self.take_for_child(core, globals, now, segment, key, data);
         }
         match self.listener.on_segment(now, &segment.header) {
-            ListenDisposition::Open => self.open(core, common, now, segment, origin),
-            ListenDisposition::Cookie => self.answer_with_cookie(common, now, segment, origin),
+            ListenDisposition::Open => self.open(core, globals, now, segment, origin),
+            ListenDisposition::Cookie => self.answer_with_cookie(globals, now, segment, origin),
             // It may be for a connection that the kernel has, in TIME-WAIT for example.
             ListenDisposition::Ignore if segment.header.flags.contains(Flags::RST) => {
-                leave_to_kernel(common, now, segment, origin, data)
+                leave_to_kernel(globals, now, segment, origin, data)
             }
             // The queue is full; the peer tries again.
             ListenDisposition::Ignore => Outcome::default(),
             ListenDisposition::Reset => {
-                let opened = self.open_by_cookie(common, now, segment, origin);
+                let opened = self.open_by_cookie(globals, now, segment, origin);
                 match opened {
-                    Ok(()) => self.take_for_child(core, common, now, segment, key, data),
+                    Ok(()) => self.take_for_child(core, globals, now, segment, key, data),
                     Err(CookieError::QueueFull) => Outcome::default(),
                     Err(CookieError::Invalid) => {
-                        leave_to_kernel(common, now, segment, origin, data)
+                        leave_to_kernel(globals, now, segment, origin, data)
                     }
                 }
             }
@@ -115,7 +115,7 @@ impl<S: Stack> Listening<S> {
     }
 
     /// How segments get back to where one came from.
-    fn way_back(&self, segment: &Segment, origin: Origin) -> Option<Way<S>> {
+    fn egress_back(&self, segment: &Segment, origin: Origin) -> Option<Egress<S>> {
         let (local, peer) = delivery::ends(segment, origin.link_index);
         // Several interfaces may have one link-local address.
         let is_here = |it: &&Place<S>| {
@@ -124,7 +124,7 @@ impl<S: Stack> Listening<S> {
         let place = self.places.iter().find(is_here)?;
         let (interface, hop_limit) = (place.interface, place.hop_limit);
         let (ends, user) = ((local, peer), passing_user(interface, peer));
-        Some(Way::back(
+        Some(Egress::back(
             interface,
             hop_limit,
             origin.mac,
@@ -137,43 +137,43 @@ impl<S: Stack> Listening<S> {
     fn open(
         &mut self,
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         segment: &Segment,
         origin: Origin,
     ) -> Outcome {
         let (local, peer) = delivery::ends(segment, origin.link_index);
-        let Some(way) = self.way_back(segment, origin) else {
+        let Some(egress) = self.egress_back(segment, origin) else {
             self.listener.on_embryonic_closed();
             return Outcome::default();
         };
         let connection = Connection::accept(
             now,
-            common.config(),
+            globals.config(),
             self.options.clone(),
-            path_to(segment.endpoints.source().ip(), way.mtu),
-            common.key().secrets(local, peer, now),
+            path_to(segment.endpoints.source().ip(), egress.mtu),
+            globals.key().secrets(local, peer, now),
             &segment.header,
             Ecn::from_tos(segment.tos),
         );
-        self.hold(common, connection, way, (local, peer));
-        self.settle((local, peer), core, common, now)
+        self.hold(globals, connection, egress, (local, peer));
+        self.settle((local, peer), core, globals, now)
     }
 
     fn hold(
         &mut self,
-        common: &Common<S>,
+        globals: &Globals<S>,
         connection: Connection<Received>,
-        way: Way<S>,
+        egress: Egress<S>,
         (local, peer): (SocketAddr, SocketAddr),
     ) {
-        let interface = way.sender.interface;
-        let counted = common.counted();
+        let interface = egress.sender.interface;
+        let counted = globals.counted();
         let stream = Stream::new(
             connection,
             (local, peer),
             interface,
-            Some(way),
+            Some(egress),
             self.headers,
             passing_user(interface, peer),
             counted,
@@ -191,7 +191,7 @@ impl<S: Stack> Listening<S> {
     fn take_for_child(
         &mut self,
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         segment: &Segment,
         key: (SocketAddr, SocketAddr),
@@ -203,11 +203,11 @@ impl<S: Stack> Listening<S> {
         let connection = &mut child.stream.connection;
         let len = usize::from(segment.payload_len);
         if connection.is_embryonic() && !self.listener.admits(connection, &segment.header, len) {
-            return self.settle(key, core, common, now);
+            return self.settle(key, core, globals, now);
         }
         let ecn = Ecn::from_tos(segment.tos);
         connection.on_segment(now, &segment.header, ecn, data);
-        self.settle(key, core, common, now)
+        self.settle(key, core, globals, now)
     }
 
     /// Does something to a connection that was not accepted yet, if there is such a one.
@@ -215,14 +215,14 @@ impl<S: Stack> Listening<S> {
         &mut self,
         key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         change: impl FnOnce(&mut Stream<S>),
     ) -> Outcome {
         if let Some(child) = self.children.get_mut(&key) {
             change(&mut child.stream);
         }
-        self.settle(key, core, common, now)
+        self.settle(key, core, globals, now)
     }
 
     /// After whatever was done to a connection.
@@ -230,7 +230,7 @@ impl<S: Stack> Listening<S> {
         &mut self,
         key: (SocketAddr, SocketAddr),
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
     ) -> Outcome {
         let mut outcome = Outcome::default();
@@ -239,15 +239,15 @@ impl<S: Stack> Listening<S> {
         };
         let sent = child.stream.transmit(core.counters(), now);
         if sent.needs_kick
-            && let Some(way) = &child.stream.way
+            && let Some(egress) = &child.stream.egress
         {
-            outcome.needs_kick = !way.sender.note_reply_to(child.stream.interface);
+            outcome.needs_kick = !egress.sender.note_reply_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
             if event == Event::Connected && !child.is_ready {
                 child.is_ready = true;
                 // Until it is accepted its descriptor is the listener's.
-                let slot = common.segment.claim_tcp_connection();
+                let slot = globals.segment.claim_tcp_connection();
                 child.stream.show(slot, core.fd(), 0);
                 self.listener.on_established();
                 self.ready.push_back(key);
@@ -280,7 +280,7 @@ impl<S: Stack> Listening<S> {
     pub(super) fn look_after(
         &mut self,
         core: &SocketCore<S>,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
     ) -> Outcome {
         let mut all = Outcome::default();
@@ -296,7 +296,7 @@ impl<S: Stack> Listening<S> {
             if let Some(child) = self.children.get_mut(&key) {
                 child.stream.connection.on_timeout(now);
             }
-            let outcome = self.settle(key, core, common, now);
+            let outcome = self.settle(key, core, globals, now);
             all.events |= outcome.events;
             soon = soon.into_iter().chain(outcome.wake_up).min();
         }
@@ -404,13 +404,13 @@ fn passing_user<S: Stack>(interface: &Interface<S>, peer: SocketAddr) -> RingUse
 
 /// A segment of no connection here: the kernel knows it, or resets it.
 fn leave_to_kernel<S: Stack>(
-    common: &Common<S>,
+    globals: &Globals<S>,
     now: Instant,
     segment: &Segment,
     origin: Origin,
     data: Option<Received>,
 ) -> Outcome {
-    common.add_stranger(Stranger::new(segment, origin.link_index, data));
+    globals.add_unmatched(UnmatchedSegment::new(segment, origin.link_index, data));
     Outcome {
         wake_up: Some(now),
         ..Outcome::default()

@@ -16,10 +16,10 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::now;
+use crate::tcp::egress::Headers;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::sysctl;
-use crate::tcp::way::Headers;
 use crate::tcp::{TcpSocket, TcpStack};
 pub(super) use effect::TCP_INQ;
 pub use effect::takes_over_connection;
@@ -171,7 +171,7 @@ impl<S: Stack> TcpSocket<S> {
     /// where the program wants nothing else. `None`: there is one that the engine does not have.
     pub(super) fn options_before_connection(&self) -> Option<(Options, Headers)> {
         let (mut options, headers) = self.options_of_kernel()?;
-        if let Some(algorithm) = self.common.congestion()
+        if let Some(algorithm) = self.globals.congestion()
             && !self.has_set(libc::IPPROTO_TCP, libc::TCP_CONGESTION)
         {
             options.set(SocketOption::Congestion(algorithm)).ok()?;
@@ -184,7 +184,7 @@ impl<S: Stack> TcpSocket<S> {
         let fd = self.fd();
         let set = self.options_set();
         let now = now();
-        let mut known = self.common.defaults();
+        let mut known = self.globals.defaults();
         let fresh = known
             .as_ref()
             .filter(|known| now.saturating_since(known.at) < DEFAULTS_LAST);
@@ -281,7 +281,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Hops => self.wishes.read_hops(fd),
             Effect::SavedSyn => {
                 self.wishes.read_saves_syn(fd);
-                self.common.saved_syns.begin();
+                self.globals.saved_syns.begin();
             }
             Effect::Listener => {
                 if let Role::Listener(listening) = &mut *self.role.lock() {
@@ -294,7 +294,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 match (&mut *role, headers) {
                     (Role::Stream(stream), Some(headers)) => {
                         stream.headers = headers;
-                        stream.way = None;
+                        stream.egress = None;
                         drop(role);
                         self.find_way(host);
                     }
@@ -361,7 +361,7 @@ impl<S: TcpStack> TcpSocket<S> {
         // The kernel has checked the range.
         let _ = stream.connection.set_option(now, option);
         let outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
     }

@@ -11,7 +11,7 @@ use descriptors::OwnDescriptor;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -73,7 +73,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return false;
         }
         let is_over = stream.is_over();
-        let waits = stream.owes_time_wait() && stream.may_wait_in_kernel(self.common, now);
+        let waits = stream.owes_time_wait() && stream.may_wait_in_kernel(self.globals, now);
         drop(role);
         if waits {
             self.leave_time_wait(host);

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use links::interface::LongPacket;
+use links::interface::LargePacket;
 
 use ::tcp::Payload;
 use dev_core::{Frame, FramePool};
@@ -23,7 +23,7 @@ pub(crate) enum Received {
     },
     /// A packet that was put together of several frames.
     Long {
-        packet: LongPacket,
+        packet: LargePacket,
         /// Where what is not read yet begins and ends.
         start: usize,
         end: usize,
@@ -75,7 +75,7 @@ impl Received {
     }
 
     /// `len` bytes from `start` of a packet that was put together.
-    pub(super) fn of_long(packet: LongPacket, start: u16, len: u16) -> Self {
+    pub(super) fn of_large(packet: LargePacket, start: u16, len: u16) -> Self {
         let start = usize::from(start);
         let end = start + usize::from(len);
         Self::Long { packet, start, end }
@@ -178,7 +178,7 @@ mod tests {
         let pool = pool(64);
         for mut received in [
             Received::of_frame(pool, frame(pool, b"headerpayload padding"), 6, 7),
-            Received::of_long(LongPacket::of(b"headerpayload padding"), 6, 7),
+            Received::of_large(LargePacket::of(b"headerpayload padding"), 6, 7),
         ] {
             assert_eq!(received.as_ref(), b"payload");
             received.trim_front(3);

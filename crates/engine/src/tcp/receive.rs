@@ -10,7 +10,7 @@ use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::options::TCP_INQ;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
@@ -121,7 +121,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let now = now();
         let looked = stream.read(now, call, message, flags);
         let outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
         looked

@@ -15,15 +15,15 @@ use wire::tcp::Segment;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::{Stranger, now};
 use crate::tcp::deliver::Origin;
 use crate::tcp::exempt::opens;
+use crate::tcp::globals::{UnmatchedSegment, now};
 use crate::tcp::hand_over::send_on;
 use crate::tcp::orphan::Orphan;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
 use crate::tcp::time_wait::Wait;
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 
 /// Segments that open connections with the addresses of such as are over.
 pub(super) struct Reopenings<S: Stack> {
@@ -75,7 +75,7 @@ impl<S: Stack> fmt::Debug for Reopenings<S> {
     }
 }
 
-impl<S: TcpStack> Common<S> {
+impl<S: TcpStack> Globals<S> {
     /// In the internal thread, when it has ended what was over: has those opened whose addresses are free.
     pub(crate) fn open_again(&self, host: &Host<S>) {
         for Reopening {
@@ -91,7 +91,10 @@ impl<S: TcpStack> Common<S> {
                 // The kernel knows who listens, or resets it.
                 None => {
                     if let Some(raw) = host.return_socket() {
-                        send_on(raw, &Stranger::new(&segment, origin.link_index, None));
+                        send_on(
+                            raw,
+                            &UnmatchedSegment::new(&segment, origin.link_index, None),
+                        );
                     }
                 }
             }
@@ -147,7 +150,7 @@ impl<S: TcpStack> TcpSocket<S> {
     fn leaves_addresses(&self, host: &Host<S>) -> bool {
         let waits = match &mut *self.role.lock() {
             Role::Stream(stream) if stream.is_abandoned_and_over() => {
-                stream.owes_time_wait() && stream.may_wait_in_kernel(self.common, now())
+                stream.owes_time_wait() && stream.may_wait_in_kernel(self.globals, now())
             }
             _ => return false,
         };

@@ -8,10 +8,10 @@ use sys::Errno;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::message::{Message, REHEARSAL};
+use crate::sockets::message::{DUMMY_SEND, Message};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -41,8 +41,8 @@ impl<S: TcpStack> TcpSocket<S> {
         message: &Message<'_>,
         flags: c_int,
     ) -> StreamOutcome {
-        if flags & REHEARSAL != 0 {
-            return self.rehearse(message);
+        if flags & DUMMY_SEND != 0 {
+            return self.send_dummy(message);
         }
         if flags & !KNOWN_FLAGS != 0 || message.has_control() {
             // Zero copy, Fast Open, control data.
@@ -104,7 +104,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 connection.end_record();
             }
             let outcome = stream.settle(&self.core, now);
-            let sender = stream.way.as_ref().map(|way| *way.sender);
+            let sender = stream.egress.as_ref().map(|egress| *egress.sender);
             drop(role);
             self.after(host, &outcome, sender);
             if host.settings().tcp_sends_poll {
@@ -137,12 +137,12 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// A send that sends nothing.
     #[cold]
-    fn rehearse(&self, message: &Message<'_>) -> StreamOutcome {
+    fn send_dummy(&self, message: &Message<'_>) -> StreamOutcome {
         let Role::Stream(stream) = &mut *self.role.lock() else {
             return StreamOutcome::Fail(Errno(libc::EINVAL));
         };
         let refused = stream.connection.write(now(), &[]).err();
-        match (refused, message.rehearsed()) {
+        match (refused, message.sent_dummy()) {
             (None | Some(WriteError::WouldBlock), Ok(len)) => StreamOutcome::Done(len),
             (None | Some(WriteError::WouldBlock), Err(errno)) => StreamOutcome::Fail(errno),
             (Some(_), _) => StreamOutcome::Fail(Errno(libc::EPIPE)),

@@ -11,7 +11,7 @@ use sys::Errno;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
 
@@ -223,7 +223,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return Step::Octets(room);
         }
         let outcome = stream.settle(&self.core, now());
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
         self.step_of(room, call)
@@ -269,7 +269,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Part::Whole => connection.write_whole(now, chunk, is_more),
         };
         let outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
         if host.settings().tcp_sends_poll {

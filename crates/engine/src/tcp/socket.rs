@@ -14,7 +14,7 @@ use crate::sockets::events;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::tcp::Common;
+use crate::tcp::Globals;
 use crate::tcp::hand_over::Moving;
 use crate::tcp::listen::{Listening, Returning};
 use crate::tcp::stream::Stream;
@@ -24,14 +24,14 @@ use crate::tcp::wishes::Wishes;
 pub struct TcpSocket<S: Stack> {
     pub(super) core: SocketCore<S>,
     pub(super) role: Lock<Role<S>>,
-    pub(super) common: &'static Common<S>,
+    pub(super) globals: &'static Globals<S>,
     /// The number of the object's timer.
     timer: OnceLock<u32>,
     /// Options that the program has set, or that the socket has of its listener: the kernel need not be asked for others.
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// What it has asked for beside.
     pub(super) wishes: Wishes,
-    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::refuse_ways_in`]).
+    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::set_listener_filter`]).
     pub(super) has_refused: AtomicBool,
     /// It has listened before: until it listens again its port may be another's, whatever its address says.
     pub(super) has_listened: AtomicBool,
@@ -74,16 +74,16 @@ impl<S: Stack> Deref for TcpSocket<S> {
 
 impl<S: Stack> TcpSocket<S> {
     pub(crate) fn new(
-        common: &'static Common<S>,
+        globals: &'static Globals<S>,
         mode: ThreadMode,
-        unseen: &'static SocketStats,
+        overflow: &'static SocketStats,
         shared: Option<Shared>,
     ) -> Self {
         Self {
             // Of a socket in user space the kernel's half knows nothing.
-            core: SocketCore::new(0, unseen, shared),
+            core: SocketCore::new(0, overflow, shared),
             role: Lock::new(mode, Role::None),
-            common,
+            globals,
             timer: OnceLock::new(),
             options_set: Mutex::default(),
             wishes: Wishes::default(),
@@ -108,7 +108,7 @@ impl<S: Stack> TcpSocket<S> {
         let protocol = stats::PROTOCOL_TCP;
         self.core
             .prepare(fd, family, nonblocking, protocol, slot, forks_before);
-        self.timer.get_or_init(|| self.common.timers.add(self));
+        self.timer.get_or_init(|| self.globals.timers.add(self));
         self.options_set().clear();
         self.wishes.clear();
         self.has_refused.store(false, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::send_file::{Part, Step};
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -237,7 +237,7 @@ impl<S: TcpStack> TcpSocket<S> {
         // The end of the stream, or the error.
         let read = stream.connection.read(now, &mut [0]);
         let outcome = stream.settle(&self.core, now);
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
         match read {
@@ -267,7 +267,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // Who has looked meanwhile was told of nothing.
             outcome.events |= events::IN;
         }
-        let sender = stream.way.as_ref().map(|way| *way.sender);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         self.after(host, &outcome, sender);
     }

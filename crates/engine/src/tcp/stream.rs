@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use links::interface::{Interface, WHOLE_MAX, segments};
+use links::interface::{GSO_MAX, Interface, segments};
 use links::rings::{Migration, RingUser};
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};
@@ -15,11 +15,11 @@ use crate::sockets::events;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::TcpSocket;
-use crate::tcp::common::Counted;
+use crate::tcp::egress::{Egress, Headers};
+use crate::tcp::globals::Counted;
 use crate::tcp::orphan::Orphan;
 use crate::tcp::payload::Received;
 use crate::tcp::time_wait::Wait;
-use crate::tcp::way::{Headers, Way};
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -34,7 +34,7 @@ pub(super) struct Stream<S: Stack> {
     /// Where its segments come in.
     pub(super) interface: &'static Interface<S>,
     /// `None`: not known at present.
-    pub(super) way: Option<Way<S>>,
+    pub(super) egress: Option<Egress<S>>,
     pub(super) headers: Headers,
     /// Whose ring it sends by.
     pub(super) user: RingUser,
@@ -113,7 +113,7 @@ pub(super) struct Outcome {
     /// When somebody has to look after the connection.
     pub(super) wake_up: Option<Instant>,
     /// It is not known how segments reach the peer.
-    pub(super) needs_way: bool,
+    pub(super) needs_egress: bool,
     /// The connection is over, and nobody has it.
     pub(super) has_ended: bool,
 }
@@ -123,7 +123,7 @@ impl<S: Stack> Stream<S> {
         connection: Connection<Received>,
         (local, peer): (SocketAddr, SocketAddr),
         interface: &'static Interface<S>,
-        way: Option<Way<S>>,
+        egress: Option<Egress<S>>,
         headers: Headers,
         user: RingUser,
         counted: Counted,
@@ -134,7 +134,7 @@ impl<S: Stack> Stream<S> {
             peer,
             device: 0,
             interface,
-            way,
+            egress,
             headers,
             user,
             migration: Migration::new(user.policy),
@@ -163,8 +163,8 @@ impl<S: Stack> Stream<S> {
             self.migration = Migration::new(user.policy);
         }
         self.user = user;
-        if let Some(way) = &mut self.way {
-            way.sender = way.sender.interface.lease(user, self.local.ip());
+        if let Some(egress) = &mut self.egress {
+            egress.sender = egress.sender.interface.lease(user, self.local.ip());
         }
     }
 
@@ -261,7 +261,7 @@ impl<S: Stack> Stream<S> {
             needs_kick: sent.needs_kick,
             events,
             wake_up,
-            needs_way: !self.way.as_ref().is_some_and(Way::is_current),
+            needs_egress: !self.egress.as_ref().is_some_and(Egress::is_current),
             has_ended,
         }
     }
@@ -271,9 +271,9 @@ impl<S: Stack> Stream<S> {
     fn has_whole_to_send(&self) -> bool {
         (self.is_held || self.connection.has_piece_to_send())
             && self
-                .way
+                .egress
                 .as_ref()
-                .is_some_and(|way| way.sender.interface.sends_whole())
+                .is_some_and(|egress| egress.sender.interface.sends_whole())
     }
 
     /// Whether what is to be sent leaves when all that has come is taken.
@@ -287,18 +287,18 @@ impl<S: Stack> Stream<S> {
         if self.wait == Wait::Kernels {
             return;
         }
-        let Some(way) = &self.way else {
+        let Some(egress) = &self.egress else {
             return;
         };
-        way.sender.interface.send_replies_first();
+        egress.sender.interface.send_replies_first();
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
-        connection.set_max_offload_len(WHOLE_MAX);
+        connection.set_max_offload_len(GSO_MAX);
         let mut headers = [0; Template::MAX_HEADERS_LEN];
         while self.is_held || connection.poll_transmit(now, transmit) {
             self.is_held = false;
             let (len, segment_len) = (transmit.payload_len, transmit.segment_len);
             let packets = segments(len, segment_len);
-            let written = way.template.emit_headers(
+            let written = egress.template.emit_headers(
                 &mut headers,
                 self.identification.wrapping_add(1),
                 transmit.ecn as u8,
@@ -313,7 +313,7 @@ impl<S: Stack> Stream<S> {
             if payload.clone().map(<[u8]>::len).sum::<usize>() != len as usize {
                 continue;
             }
-            match way.sender.send_whole(headers, payload, len, segment_len) {
+            match egress.sender.send_whole(headers, payload, len, segment_len) {
                 Segmented::Sent => {
                     self.identification = self.identification.wrapping_add(packets as u16);
                     counters.tx_packets.add(packets);
@@ -334,11 +334,11 @@ impl<S: Stack> Stream<S> {
         if self.wait == Wait::Kernels {
             return Sent::default();
         }
-        let Some(way) = &self.way else {
+        let Some(egress) = &self.egress else {
             return Sent::default();
         };
         if self.is_held {
-            if way.sender.interface.sends_whole() {
+            if egress.sender.interface.sends_whole() {
                 return Sent {
                     needs_kick: false,
                     is_full: true,
@@ -349,14 +349,15 @@ impl<S: Stack> Stream<S> {
         }
         let (connection, transmit) = (&mut self.connection, &mut self.transmit);
         let identification = &mut self.identification;
-        let burst = way.sender.put_segments(|frame| {
+        let burst = egress.sender.put_segments(|frame| {
             if !connection.poll_transmit(now, transmit) {
                 return None;
             }
             *identification = identification.wrapping_add(1);
             let ecn = transmit.ecn as u8;
             let payload = connection.payload(transmit);
-            way.template
+            egress
+                .template
                 .emit(frame, *identification, ecn, &transmit.header, payload)
         });
         if burst.count > 0 {

@@ -19,12 +19,12 @@ use wire::tcp::{Options, Timestamps};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::hand_over::{connect_with, tell};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 
 /// What becomes of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if !stream.owes_time_wait() {
                 return;
             }
-            if !stream.may_wait_in_kernel(self.common, now()) {
+            if !stream.may_wait_in_kernel(self.globals, now()) {
                 return;
             }
             let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());
@@ -122,9 +122,9 @@ impl<S: Stack> Stream<S> {
 
     /// Decides for one that owes it whether its TIME-WAIT goes to the kernel. Once: what was granted is not asked for by those that end
     /// until the internal thread makes use of it.
-    pub(super) fn may_wait_in_kernel(&mut self, common: &Common<S>, now: Instant) -> bool {
+    pub(super) fn may_wait_in_kernel(&mut self, globals: &Globals<S>, now: Instant) -> bool {
         if self.wait == Wait::Open {
-            self.wait = if common.may_wait(now) {
+            self.wait = if globals.may_wait(now) {
                 Wait::Granted
             } else {
                 Wait::Here

@@ -11,7 +11,7 @@ use ::tcp::timer_wheel::TimerWheel;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::{TcpSocket, TcpStack};
 
 /// Times are rounded up to multiples of this.
@@ -121,11 +121,11 @@ impl<S: Stack> fmt::Debug for Timers<S> {
 /// there were any.
 pub(crate) fn run_timers<S: TcpStack>(
     host: &Host<S>,
-    common: &super::Common<S>,
+    globals: &super::Globals<S>,
     mut give: impl FnMut(&'static TcpSocket<S>),
 ) -> bool {
     let mut were_any = false;
-    while let Some(socket) = common.timers.next_expired(now()) {
+    while let Some(socket) = globals.timers.next_expired(now()) {
         were_any = true;
         if socket.look_after(host) {
             give(socket);

@@ -1,7 +1,7 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
 mod merged;
-mod told;
+mod received_info;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -18,10 +18,10 @@ use crate::sockets::events;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::udp::ancillary::{Facts, Wants};
-use crate::udp::charge::charge_bytes;
 use crate::udp::datagram::{Waiting, payload};
+use crate::udp::truesize::truesize;
 use crate::udp::{Received, UdpSocket};
-use told::Answers;
+use received_info::Answers;
 
 /// Datagrams for which a queue keeps room when its socket is closed.
 const KEPT_DATAGRAMS: usize = 64;
@@ -72,7 +72,7 @@ impl ReceiveQueue {
     #[inline]
     fn push(&mut self, waiting: Waiting, len: usize) {
         self.bytes += len;
-        self.charged_bytes += charge_bytes(len);
+        self.charged_bytes += truesize(len);
         self.datagrams.push_back(waiting);
     }
 
@@ -84,7 +84,7 @@ impl ReceiveQueue {
         }
         let len = oldest.len();
         self.bytes -= len;
-        self.charged_bytes -= charge_bytes(len);
+        self.charged_bytes -= truesize(len);
         Some(oldest)
     }
 
@@ -162,7 +162,7 @@ impl<S: Stack> UdpSocket<S> {
     pub(super) fn queue(&self, received: Received, interface: u32) -> Result<(), Received> {
         let len = received.len();
         let mut queue = self.receive.lock();
-        if !queue.has_room(charge_bytes(len)) {
+        if !queue.has_room(truesize(len)) {
             queue.drops = queue.drops.wrapping_add(1);
             self.count_dropped(len);
             return Err(received);
@@ -266,7 +266,7 @@ impl<S: Stack> UdpSocket<S> {
     /// Datagrams that may wait in the kernel's socket.
     #[cold]
     pub(super) fn waiting_max(&self) -> usize {
-        self.receive_limit_bytes() / charge_bytes(0)
+        self.receive_limit_bytes() / truesize(0)
     }
 
     /// Copies a datagram that has just come into the buffers of a waiting call, unless others wait before it, or the call is of

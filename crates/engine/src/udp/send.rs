@@ -13,7 +13,7 @@ use wire::UdpTemplate;
 
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
-use crate::sockets::message::{Message, REHEARSAL};
+use crate::sockets::message::{DUMMY_SEND, Message};
 use crate::udp::destination::{Asked, Destination, SendState, Way};
 use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::{UdpSocket, UdpStack};
@@ -81,8 +81,8 @@ impl<S: UdpStack> UdpSocket<S> {
         flags: c_int,
         follows: Follows,
     ) -> SendOutcome {
-        if flags & REHEARSAL != 0 {
-            return self.rehearse(message);
+        if flags & DUMMY_SEND != 0 {
+            return self.send_dummy(message);
         }
         if !self.sends_past_kernel() {
             return SendOutcome::Kernel(self.reason());

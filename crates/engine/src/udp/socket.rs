@@ -60,13 +60,13 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
         settings: &Settings,
-        unseen: &'static SocketStats,
+        overflow: &'static SocketStats,
         shared: Option<Shared>,
     ) -> Self {
         let mode = settings.thread_mode;
         Self {
             // The kernel's half knows when sending is possible, and of errors.
-            core: SocketCore::new(events::OUT, unseen, shared),
+            core: SocketCore::new(events::OUT, overflow, shared),
             receive: Lock::new(mode, ReceiveQueue::new()),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),

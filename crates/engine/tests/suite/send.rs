@@ -62,17 +62,17 @@ fn a_datagram_on_the_wire_is_what_was_sent() {
 }
 
 #[test]
-fn a_rehearsal_leaves_all_as_it_was() {
+fn a_dummy_send_leaves_all_as_it_was() {
     isolated(|| {
         let host = null_host();
         let socket = host.any();
-        assert!(!socket.ours().rehearse_send(), "it has no peer");
+        assert!(!socket.ours().dummy_send_one(), "it has no peer");
         socket.connect(PEER);
-        assert!(!socket.ours().rehearse_send(), "it knows no way yet");
+        assert!(!socket.ours().dummy_send_one(), "it knows no way yet");
         assert_eq!(send(&socket, None, b"first"), SendOutcome::Done(5));
         let before = (host.free_frames(), host.device.kicks());
         for _ in 0..3 {
-            assert!(socket.ours().rehearse_send());
+            assert!(socket.ours().dummy_send_one());
         }
         assert_eq!((host.free_frames(), host.device.kicks()), before);
         assert_eq!(send(&socket, None, b"next"), SendOutcome::Done(4));

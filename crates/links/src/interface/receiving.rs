@@ -14,12 +14,12 @@ use wire::{Malformed, ipv4, ipv6};
 
 use crate::delivery::{Arrival, Parsed};
 use crate::interface::Interface;
-use crate::interface::one_way::OneWay;
-use crate::interface::others::Others;
-use crate::interface::pieces::Pieces;
+use crate::interface::foreign_rings::ForeignRings;
+use crate::interface::multi_buffer::MultiBuffer;
+use crate::interface::reuseport::ReusePort;
 use crate::interface::sending::SendRing;
-use crate::interface::shares::Shares;
 use crate::interface::sources::RefusedSources;
+use crate::interface::stream_detector::StreamDetector;
 use crate::receiver::{DirectCall, NoCall, Receiver};
 use crate::wait::WakesLater;
 
@@ -27,7 +27,7 @@ use crate::wait::WakesLater;
 pub(super) struct Tables<S: Receiver> {
     pub(super) flows: FlowTable<S>,
     pub(super) groups: GroupTable<S>,
-    pub(super) shares: Shares<S>,
+    pub(super) reuseport: ReusePort<S>,
     pub(super) refused: RefusedSources,
 }
 
@@ -36,7 +36,7 @@ impl<S: Receiver> Tables<S> {
         Self {
             flows: FlowTable::default(),
             groups: GroupTable::default(),
-            shares: Shares::new(),
+            reuseport: ReusePort::new(),
             refused: RefusedSources::default(),
         }
     }
@@ -48,8 +48,8 @@ pub(super) struct RxSide<B: Backend> {
     /// Frames until the next one whose way to the program is timed.
     until_timed: u32,
     /// Of a packet that is longer than a frame.
-    pieces: Pieces,
-    one_way: OneWay,
+    multi_buffer: MultiBuffer,
+    stream_detector: StreamDetector,
     /// Frames that the sending rings of other numbers were not told of.
     answers: usize,
 }
@@ -59,8 +59,8 @@ impl<B: Backend> RxSide<B> {
         Self {
             ring,
             until_timed: 0,
-            pieces: Pieces::new(mode),
-            one_way: OneWay::default(),
+            multi_buffer: MultiBuffer::new(mode),
+            stream_detector: StreamDetector::default(),
             answers: 0,
         }
     }
@@ -74,9 +74,9 @@ pub(super) struct ReceiveRing<B: Backend> {
     pub(super) stats: &'static RingStats,
     /// See [`Interface::stream_gap_nsec`].
     pub(super) stream_gap_nsec: AtomicU64,
-    /// What had been received when [`Interface::take_unpolled`] was last called.
+    /// What had been received when [`Interface::drain_unpolled`] was last called.
     pub(super) received_before: AtomicU64,
-    pub(super) others: Others,
+    pub(super) foreign: ForeignRings,
 }
 
 impl<B: Backend> ReceiveRing<B> {
@@ -92,7 +92,7 @@ impl<B: Backend> ReceiveRing<B> {
             stats,
             stream_gap_nsec: AtomicU64::new(0),
             received_before: AtomicU64::new(0),
-            others: Others::new(rings),
+            foreign: ForeignRings::new(rings),
         };
         (ring, side.rx)
     }
@@ -201,16 +201,16 @@ impl<S: Receiver> Interface<S> {
         let RxSide {
             ring,
             until_timed,
-            pieces,
-            one_way,
+            multi_buffer,
+            stream_detector,
             answers,
         } = side;
         let (mut bytes, mut in_pieces) = (0, 0);
         let sink = |frame: Frame| {
             bytes += frame.len();
-            if pieces.are_missing() || frame.continues() {
+            if multi_buffer.are_missing() || frame.continues() {
                 in_pieces += 1;
-                return self.take_piece(receiver, tables, frame, pieces);
+                return self.take_piece(receiver, tables, frame, multi_buffer);
             }
             let arrived_nsec = arrival_nsec(until_timed);
             self.deliver(receiver, tables, frame, arrived_nsec, direct);
@@ -229,9 +229,9 @@ impl<S: Receiver> Interface<S> {
             self.queue_stats.rx_drained_max.raise_to(count as u64);
             receiver.stats.rx_packets.add(count as u64);
             receiver.stats.rx_bytes.add(bytes as u64);
-            if one_way.received(count - in_pieces) {
+            if stream_detector.received(count - in_pieces) {
                 let has_groups = tables.groups.any_steered();
-                self.look_at_answers(receiver, one_way, has_groups, ring);
+                self.look_at_answers(receiver, stream_detector, has_groups, ring);
             }
         }
         count
@@ -262,12 +262,12 @@ impl<S: Receiver> Interface<S> {
     fn look_at_answers(
         &self,
         receiver: &ReceiveRing<S::Backend>,
-        one_way: &mut OneWay,
+        stream_detector: &mut StreamDetector,
         has_groups: bool,
         ring: &mut <S::Backend as Backend>::Rx,
     ) {
         let sent = self.send_rings.iter().map(SendRing::sent).sum();
-        let gap_nsec = one_way.look(sent, sys::now_nsec());
+        let gap_nsec = stream_detector.look(sent, sys::now_nsec());
         ring.expect_bursts(gap_nsec.is_some() || has_groups);
         receiver
             .stream_gap_nsec
@@ -352,7 +352,7 @@ impl<S: Receiver> Interface<S> {
         let Tables {
             flows,
             groups,
-            shares,
+            reuseport,
             refused,
         } = tables;
         let owner = match *packet.endpoints() {
@@ -387,10 +387,10 @@ impl<S: Receiver> Interface<S> {
             receiver.stats.rx_dropped_no_socket.add(1);
             return self.pool.give(frame);
         };
-        let socket = if shares.is_empty() {
+        let socket = if reuseport.is_empty() {
             socket
         } else {
-            shares.choose(flows, packet, socket)
+            reuseport.choose(flows, packet, socket)
         };
         self.deliver_to(socket, packet, frame, arrived_nsec, direct);
     }

@@ -281,7 +281,7 @@ impl<S: Receiver> Sender<S> {
     }
 
     /// Does what [`Self::transmit`] does, and sends nothing.
-    pub fn rehearse(&self, template: &UdpTemplate, payload: &[u8]) {
+    pub fn send_dummy(&self, template: &UdpTemplate, payload: &[u8]) {
         let pool = self.interface.pool;
         if self.interface.is_lost() {
             return;

@@ -79,7 +79,7 @@ impl<B: Backend> Engine<B> {
             shared.claim_from_adopter(generation);
             if matches!(object, Object::Tcp(_)) {
                 // One that had it may have ended without taking that back.
-                let _ = sys::refuse_ways_in(fd, &[]);
+                let _ = sys::set_listener_filter(fd, &[]);
             }
             return None;
         }

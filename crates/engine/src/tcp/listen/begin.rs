@@ -13,7 +13,7 @@ use libc::c_int;
 use sys::streams;
 
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::habit::Habit;
 use crate::tcp::listen::Listening;
 use crate::tcp::listen::places::{Place, WaysIn, ways_in};
@@ -68,7 +68,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let begun = does_share.and_then(|does_share| {
             let open = |index| host.links.open_for_flows(index);
             let places = self.places_at(host, &addresses, open)?;
-            self.common.exempt.prepare(host.network());
+            self.globals.exempt.prepare(host.network());
             let _control = host.control();
             let beginning = Beginning {
                 local,
@@ -80,7 +80,7 @@ impl<S: TcpStack> TcpSocket<S> {
         });
         if let Err(reason) = begun {
             let detail = match reason {
-                Reason::RightsGone => self.common.rights_went().unwrap_or_default(),
+                Reason::RightsGone => self.globals.rights_went().unwrap_or_default(),
                 Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
                 _ => "",
             };
@@ -109,7 +109,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some((options, headers)) = self.options_before_connection() else {
             return Err(Reason::Option);
         };
-        if self.common.rights_went().is_some() {
+        if self.globals.rights_went().is_some() {
             // Since it was looked.
             return Err(Reason::RightsGone);
         }
@@ -118,20 +118,20 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let refused = if kernel_listens {
             // Whoever had it before may have left a filter, which connections have that wait to be accepted.
-            let _ = sys::refuse_ways_in(fd, &[]);
+            let _ = sys::set_listener_filter(fd, &[]);
             self.has_refused.store(true, Ordering::Relaxed);
             WaysIn::new()
         } else {
             let refused = ways_in(host, &places);
-            if self.refuse_ways_in(&refused).is_err() {
+            if self.set_listener_filter(&refused).is_err() {
                 self.release();
                 return Err(Reason::Option);
             }
             refused
         };
-        let mut listener = Listener::new(now(), self.common.config(), backlog);
+        let mut listener = Listener::new(now(), self.globals.config(), backlog);
         listener.set_defer_accept(options::defer_accept(fd));
-        let (counted, is_first) = self.common.counted_first();
+        let (counted, is_first) = self.globals.counted_first();
         let listening = Listening {
             listener,
             children: HashMap::new(),
@@ -154,7 +154,7 @@ impl<S: TcpStack> TcpSocket<S> {
             if let Err(reason) = self.take_place(&place, local.port()) {
                 self.drop_flows();
                 *self.role.lock() = Role::None;
-                let _ = sys::refuse_ways_in(fd, &[]);
+                let _ = sys::set_listener_filter(fd, &[]);
                 self.release();
                 return Err(reason);
             }
@@ -171,7 +171,7 @@ impl<S: TcpStack> TcpSocket<S> {
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
         if is_first || kernel_listens {
             // From here on the internal thread looks at the rings, as it does while there are others.
-            self.common.timers.arm(self.timer(), now());
+            self.globals.timers.arm(self.timer(), now());
         }
         self.interfaces_changed();
         Ok(())

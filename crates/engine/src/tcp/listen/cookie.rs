@@ -7,30 +7,30 @@ use wire::tcp::Segment;
 
 use super::Listening;
 use crate::sockets::stack::Stack;
-use crate::tcp::Common;
+use crate::tcp::Globals;
 use crate::tcp::deliver::Origin;
+use crate::tcp::egress::path_to;
 use crate::tcp::stream::Outcome;
-use crate::tcp::way::path_to;
 
 impl<S: Stack> Listening<S> {
     /// A SYN of which nothing is kept.
     pub(super) fn answer_with_cookie(
         &mut self,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         segment: &Segment,
         origin: Origin,
     ) -> Outcome {
-        let Some(way) = self.way_back(segment, origin) else {
+        let Some(egress) = self.egress_back(segment, origin) else {
             return Outcome::default();
         };
-        let key = common.key();
+        let key = globals.key();
         let flow = SecretFlow {
             key: &key,
             local: segment.endpoints.destination(),
             remote: segment.endpoints.source(),
         };
-        let path = path_to(segment.endpoints.source().ip(), way.mtu);
+        let path = path_to(segment.endpoints.source().ip(), egress.mtu);
         let mut answer = Transmit::default();
         self.listener.answer_with_cookie(
             now,
@@ -41,12 +41,12 @@ impl<S: Stack> Listening<S> {
             &mut answer,
         );
         let mut header = Some(answer.header);
-        let burst = way.sender.put_segments(|frame| {
+        let burst = egress.sender.put_segments(|frame| {
             let header = header.take()?;
-            way.template.emit(frame, 0, 0, &header, [])
+            egress.template.emit(frame, 0, 0, &header, [])
         });
         Outcome {
-            needs_kick: burst.needs_kick && !way.sender.note_reply_to(way.sender.interface),
+            needs_kick: burst.needs_kick && !egress.sender.note_reply_to(egress.sender.interface),
             ..Outcome::default()
         }
     }
@@ -54,25 +54,27 @@ impl<S: Stack> Listening<S> {
     /// Makes the connection of a cookie that comes back.
     pub(super) fn open_by_cookie(
         &mut self,
-        common: &Common<S>,
+        globals: &Globals<S>,
         now: Instant,
         segment: &Segment,
         origin: Origin,
     ) -> Result<(), CookieError> {
-        let way = self.way_back(segment, origin).ok_or(CookieError::Invalid)?;
-        let key = common.key();
+        let egress = self
+            .egress_back(segment, origin)
+            .ok_or(CookieError::Invalid)?;
+        let key = globals.key();
         let flow = SecretFlow {
             key: &key,
             local: segment.endpoints.destination(),
             remote: segment.endpoints.source(),
         };
-        let path = path_to(segment.endpoints.source().ip(), way.mtu);
+        let path = path_to(segment.endpoints.source().ip(), egress.mtu);
         let options = self.options.clone();
         let connection = self
             .listener
             .accept_cookie(now, &flow, path, options, &segment.header)?;
         let key = delivery::ends(segment, origin.link_index);
-        self.hold(common, connection, way, key);
+        self.hold(globals, connection, egress, key);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use links::reason::Reason;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::listen::Listening;
 use crate::tcp::socket::Role;
 use crate::tcp::{TcpSocket, TcpStack};
@@ -20,7 +20,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 interface.start_segments();
             }
         }
-        let _ = sys::refuse_ways_in(self.fd(), &[]);
+        let _ = sys::set_listener_filter(self.fd(), &[]);
     }
 
     /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this ends the listening: what nobody has
@@ -46,7 +46,7 @@ impl<S: TcpStack> TcpSocket<S> {
             role @ Role::Listener(_) => std::mem::replace(role, Role::None),
             _ => return,
         };
-        self.common.timers.disarm(self.timer());
+        self.globals.timers.disarm(self.timer());
         if let Role::Listener(listening) = was {
             self.end_listening(listening);
         }

@@ -7,7 +7,7 @@ use links::reason::Reason;
 
 use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
-use crate::tcp::common::now;
+use crate::tcp::globals::now;
 use crate::tcp::listen::places::Place;
 use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::socket::Role;
@@ -82,7 +82,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.bring_flows();
         self.leave_connections_to_kernel();
-        self.common.timers.arm(self.timer(), now());
+        self.globals.timers.arm(self.timer(), now());
         self.interfaces_changed();
         Vec::new()
     }

@@ -59,7 +59,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if host.network().has_ipsec() {
             return Err(Reason::Ipsec);
         }
-        if let Some((reason, _)) = self.common.no_repair() {
+        if let Some((reason, _)) = self.globals.no_repair() {
             return Err(reason);
         }
         let (scope, link) = (scope_of(local), self.device());
@@ -119,15 +119,15 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    pub(super) fn refuse_ways_in(&self, ways: &WaysIn) -> Result<(), Errno> {
+    pub(super) fn set_listener_filter(&self, ways: &WaysIn) -> Result<(), Errno> {
         self.has_refused
             .fetch_or(!ways.is_empty(), Ordering::Relaxed);
-        sys::refuse_ways_in(self.fd(), ways)
+        sys::set_listener_filter(self.fd(), ways)
     }
 
     /// The same, and notes it of a listener.
     pub(super) fn change_refused(&self, ways: WaysIn) -> Result<(), Errno> {
-        self.refuse_ways_in(&ways)?;
+        self.set_listener_filter(&ways)?;
         if let Role::Listener(listening) = &mut *self.role.lock() {
             listening.refused = ways;
         }

@@ -21,12 +21,12 @@ use super::Listening;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::common::{Stranger, now};
+use crate::tcp::globals::{UnmatchedSegment, now};
 use crate::tcp::hand_over::{packet, peers_header, send_on};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::Role;
 use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 
 /// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
 pub(in crate::tcp) struct Returning<S: Stack> {
@@ -36,7 +36,7 @@ pub(in crate::tcp) struct Returning<S: Stack> {
     /// Those of connections that are still here.
     flows: Vec<(&'static Interface<S>, Flow)>,
     /// Segments of others, which came before the flows were gone.
-    later: Vec<Stranger>,
+    later: Vec<UnmatchedSegment>,
     /// No descriptor of this process is left.
     is_orphan: bool,
 }
@@ -60,16 +60,17 @@ impl<S: Stack> Returning<S> {
     ) -> Outcome {
         let key = delivery::ends(segment, link_index);
         if self.listening.children.contains_key(&key) {
-            let (core, common): (_, &Common<S>) = (&socket.core, socket.common);
+            let (core, globals): (_, &Globals<S>) = (&socket.core, socket.globals);
             let listening = &mut self.listening;
-            let mut outcome = listening.take_for_child(core, common, now, segment, key, data);
+            let mut outcome = listening.take_for_child(core, globals, now, segment, key, data);
             if self.listening.next().is_some() {
                 outcome.wake_up = Some(now);
             }
             return outcome;
         }
         if self.later.len() < LATER_MAX {
-            self.later.push(Stranger::new(segment, link_index, data));
+            self.later
+                .push(UnmatchedSegment::new(segment, link_index, data));
         }
         Outcome {
             wake_up: Some(now),
@@ -113,7 +114,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }));
         drop(role);
         // Connections have the filter of their listener.
-        let _ = sys::refuse_ways_in(self.fd(), &[]);
+        let _ = sys::set_listener_filter(self.fd(), &[]);
         self.admit_those_ready(host);
         self.keep_the_others();
         self.clear_readiness();
@@ -214,7 +215,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let (wake_up, interfaces) = match &mut *self.role.lock() {
             Role::Returning(returning) => {
                 let listening = &mut returning.listening;
-                let outcome = listening.look_after(&self.core, self.common, now);
+                let outcome = listening.look_after(&self.core, self.globals, now);
                 let interfaces: Vec<_> = listening.interfaces().collect();
                 (outcome.wake_up, interfaces)
             }
@@ -231,7 +232,7 @@ impl<S: TcpStack> TcpSocket<S> {
             let retry = returning.listening.next().map(|_| now + RETRY);
             drop(role);
             if let Some(at) = wake_up.into_iter().chain(retry).min() {
-                self.common.timers.arm(self.timer(), at);
+                self.globals.timers.arm(self.timer(), at);
             }
             return false;
         }
@@ -243,7 +244,7 @@ impl<S: TcpStack> TcpSocket<S> {
             .for_each(|(interface, flow)| interface.detach(flow));
         self.give_later_to_kernel(host);
         *self.role.lock() = Role::None;
-        self.common.timers.disarm(self.timer());
+        self.globals.timers.disarm(self.timer());
         true
     }
 
@@ -263,7 +264,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 .iter()
                 .for_each(|(interface, flow)| interface.detach(flow));
         }
-        self.common.timers.disarm(self.timer());
+        self.globals.timers.disarm(self.timer());
     }
 
     /// Segments of connections that the kernel has by now, or is to make.
@@ -273,7 +274,7 @@ impl<S: TcpStack> TcpSocket<S> {
             _ => return,
         };
         if let Some(raw) = host.return_socket() {
-            later.iter().for_each(|stranger| send_on(raw, stranger));
+            later.iter().for_each(|segment| send_on(raw, segment));
         }
     }
 

@@ -1,6 +1,6 @@
 //! A listener goes over from the kernel while peers connect. No SYN is lost, and no end of a handshake: until its flows are there the
 //! kernel answers, and then the listener does. What the kernel has begun by then it ends: what comes of that past it is
-//! [sent on](crate::tcp::common::Stranger). So its socket does not refuse such segments before there has been time for that, and for those
+//! [sent on](crate::tcp::globals::UnmatchedSegment). So its socket does not refuse such segments before there has been time for that, and for those
 //! that are on their way through the kernel.
 
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Some((_, first)) = flows.first() else {
             return;
         };
-        let connections = self.common.exempt.connections_at(first.local.port());
+        let connections = self.globals.exempt.connections_at(first.local.port());
         for (interface, own) in flows {
             // One at another interface's address is not exempt there.
             let is_here = |it: &&KernelConnection| {
@@ -65,7 +65,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 };
                 // The kernel's half of one that is here is none of its connections.
                 if !interface.has_connection(&flow) {
-                    self.common.exempt.begin_with(interface, &flow, it.cookie);
+                    self.globals.exempt.begin_with(interface, &flow, it.cookie);
                 }
             }
         }

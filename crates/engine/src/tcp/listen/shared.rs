@@ -54,7 +54,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let place = Place::new(self.family(), at);
         let inode = sys::inode(self.fd());
-        let own = self.common.shared_listeners.own();
+        let own = self.globals.shared_listeners.own();
         let is_stranger = |other: &PortUser| {
             other.inode != inode && !own.contains(&other.inode) && takes_from(&place, other)
         };
@@ -72,7 +72,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.is_sharer.store(does_share, Ordering::Relaxed);
         if does_share {
             let inode = sys::inode(self.fd());
-            self.common.shared_listeners.own().insert(inode);
+            self.globals.shared_listeners.own().insert(inode);
         }
     }
 
@@ -126,7 +126,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !self.may_share() {
             return;
         }
-        let shared = &self.common.shared_listeners;
+        let shared = &self.globals.shared_listeners;
         shared.own().remove(&sys::inode(self.fd()));
         if shared.are_leaving.swap(true, Ordering::Relaxed) {
             return;
@@ -142,7 +142,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// The kernel's socket listens alone, perhaps at an address of listeners that are here: so do theirs. No lock may be held.
     pub(super) fn takes_from_shared(&self, host: &Host<S>, fd: c_int) {
-        if self.common.shared_listeners.own().is_empty() {
+        if self.globals.shared_listeners.own().is_empty() {
             return;
         }
         let _control = host.control();
@@ -151,7 +151,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// The same under the control lock.
     pub(super) fn others_leave(&self, host: &Host<S>, fd: c_int) {
-        let shared = &self.common.shared_listeners;
+        let shared = &self.globals.shared_listeners;
         let inode = sys::inode(fd);
         shared.own().remove(&inode);
         if shared.own().is_empty() || !has_reuse_port(fd) {
@@ -195,7 +195,7 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
         all.filter(|it| it.may_share() && it.is_or_may_be_offloaded())
     };
     let any = host.sockets().find_map(|(_, socket)| socket.as_tcp());
-    let Some(shared) = any.map(|it| &it.common.shared_listeners) else {
+    let Some(shared) = any.map(|it| &it.globals.shared_listeners) else {
         return false;
     };
     if shared.own().is_empty() {

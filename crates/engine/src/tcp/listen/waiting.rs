@@ -29,7 +29,7 @@ impl<S: TcpStack> TcpSocket<S> {
         does_share: bool,
     ) {
         // Its descriptor is opened while the program expects any.
-        self.common.exempt.prepare(host.network());
+        self.globals.exempt.prepare(host.network());
         let detail = host.links.holders_of(local.ip(), &host.links.facts());
         let control = host.control();
         let is_new = host.is_behind(fd, self) && self.reason() == Reason::NotBound;

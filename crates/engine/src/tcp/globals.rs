@@ -20,12 +20,12 @@ use wire::tcp::{Header, Segment};
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::destroyed::Destroyed;
-use crate::tcp::ended::Ended;
 use crate::tcp::exempt::Exempt;
 use crate::tcp::icmp::PathMtus;
 use crate::tcp::listen::SharedListeners;
 use crate::tcp::options::Defaults;
 use crate::tcp::payload::Received;
+use crate::tcp::reaper::Reaper;
 use crate::tcp::reopen::Reopenings;
 use crate::tcp::saved_syns::SavedSyns;
 use crate::tcp::sysctl;
@@ -33,7 +33,7 @@ use crate::tcp::time_wait::Allowance;
 use crate::tcp::timers::Timers;
 
 /// What all TCP sockets of the process share.
-pub(crate) struct Common<S: Stack> {
+pub(crate) struct Globals<S: Stack> {
     pub(super) pool: &'static FramePool,
     pub(super) segment: Arc<stats::Segment>,
     pub(super) path_mtus: PathMtus,
@@ -45,14 +45,14 @@ pub(crate) struct Common<S: Stack> {
     /// Connections and listeners in user space.
     streams: Arc<AtomicU32>,
     /// Segments for ports of listeners that are of no connection here.
-    strangers: Mutex<Vec<Stranger>>,
+    unmatched: Mutex<Vec<UnmatchedSegment>>,
     /// The call with which the process has given up its rights.
     rights_went: Mutex<Option<&'static str>>,
     /// The capabilities of a thread that was seen to repair a socket.
     has_repaired_with: AtomicU64,
     time_waits: Mutex<Allowance>,
     /// Connections that are over, and that nobody has.
-    pub(super) ended: Ended<S>,
+    pub(super) ended: Reaper<S>,
     pub(super) exempt: Exempt<S>,
     pub(super) destroyed: Destroyed,
     pub(super) shared_listeners: SharedListeners,
@@ -62,14 +62,14 @@ pub(crate) struct Common<S: Stack> {
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
 #[derive(Debug)]
-pub(super) struct Stranger {
+pub(super) struct UnmatchedSegment {
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
     pub(super) header: Header,
     pub(super) data: Vec<u8>,
 }
 
-impl Stranger {
+impl UnmatchedSegment {
     /// A copy, for the frame belongs to the ring.
     pub(super) fn new(segment: &Segment, link_index: u32, data: Option<Received>) -> Self {
         let (local, peer) = delivery::ends(segment, link_index);
@@ -83,7 +83,7 @@ impl Stranger {
 }
 
 /// More than that are lost: nobody but attackers sends so many.
-const STRANGERS_MAX: usize = 256;
+const UNMATCHED_MAX: usize = 256;
 
 /// One of the connections or listeners in user space.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ struct Settings {
     key: SecretKey,
 }
 
-impl<S: Stack> Common<S> {
+impl<S: Stack> Globals<S> {
     pub(crate) fn new(
         pool: &'static FramePool,
         segment: Arc<stats::Segment>,
@@ -117,11 +117,11 @@ impl<S: Stack> Common<S> {
             defaults: Mutex::default(),
             chosen: *chosen,
             streams: Arc::default(),
-            strangers: Mutex::default(),
+            unmatched: Mutex::default(),
             rights_went: Mutex::default(),
             has_repaired_with: AtomicU64::new(0),
             time_waits: Mutex::new(Allowance::new(now())),
-            ended: Ended::new(),
+            ended: Reaper::new(),
             exempt: Exempt::new(internal_thread),
             destroyed: Destroyed::default(),
             shared_listeners: SharedListeners::default(),
@@ -136,22 +136,22 @@ impl<S: Stack> Common<S> {
     }
 
     /// Leaves a segment to the kernel. The caller has the internal thread called.
-    pub(super) fn add_stranger(&self, stranger: Stranger) {
-        let mut strangers = self
-            .strangers
+    pub(super) fn add_unmatched(&self, segment: UnmatchedSegment) {
+        let mut unmatched = self
+            .unmatched
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if strangers.len() < STRANGERS_MAX {
-            strangers.push(stranger);
+        if unmatched.len() < UNMATCHED_MAX {
+            unmatched.push(segment);
         }
     }
 
-    pub(super) fn take_strangers(&self) -> Vec<Stranger> {
-        let mut strangers = self
-            .strangers
+    pub(super) fn take_unmatched(&self) -> Vec<UnmatchedSegment> {
+        let mut unmatched = self
+            .unmatched
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *strangers)
+        std::mem::take(&mut *unmatched)
     }
 
     /// The descriptor by which the kernel tells of the ends of connections that are exempt from the steering, while there are some.
@@ -281,9 +281,9 @@ impl<S: Stack> Common<S> {
     }
 }
 
-impl<S: Stack> fmt::Debug for Common<S> {
+impl<S: Stack> fmt::Debug for Globals<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Common").finish_non_exhaustive()
+        f.debug_struct("Globals").finish_non_exhaustive()
     }
 }
 

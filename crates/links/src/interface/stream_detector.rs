@@ -10,13 +10,13 @@ const FRAMES_PER_ANSWER: u64 = 32;
 
 /// What an interface has received and sent. Under the receiving ring's lock.
 #[derive(Debug, Default)]
-pub(super) struct OneWay {
+pub(super) struct StreamDetector {
     received: u32,
     sent_before: u64,
     since_nsec: u64,
 }
 
-impl OneWay {
+impl StreamDetector {
     /// Counts frames. Whether it is time for [`Self::look`].
     #[inline]
     pub(super) fn received(&mut self, count: usize) -> bool {
@@ -45,20 +45,24 @@ mod tests {
 
     #[test]
     fn a_conversation_is_not_one_way() {
-        let mut one_way = OneWay::default();
-        let look = |sent| one_way.received(1).then(|| one_way.look(sent, 0));
+        let mut stream_detector = StreamDetector::default();
+        let look = |sent| {
+            stream_detector
+                .received(1)
+                .then(|| stream_detector.look(sent, 0))
+        };
         let looks: Vec<_> = (1..=1024).filter_map(look).collect();
         assert_eq!(looks, [None; 4]);
-        assert!(one_way.received(5000));
-        assert_eq!(one_way.look(1024 + 157, 0), None);
+        assert!(stream_detector.received(5000));
+        assert_eq!(stream_detector.look(1024 + 157, 0), None);
     }
 
     #[test]
     fn what_is_hardly_answered_is() {
-        let mut one_way = OneWay::default();
-        assert!(!one_way.received(255) && one_way.received(1));
-        assert_eq!(one_way.look(0, 256_000), Some(1_000));
-        assert!(one_way.received(300));
-        assert_eq!(one_way.look(9, 256_001), Some(1));
+        let mut stream_detector = StreamDetector::default();
+        assert!(!stream_detector.received(255) && stream_detector.received(1));
+        assert_eq!(stream_detector.look(0, 256_000), Some(1_000));
+        assert!(stream_detector.received(300));
+        assert_eq!(stream_detector.look(9, 256_001), Some(1));
     }
 }

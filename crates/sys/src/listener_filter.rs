@@ -30,7 +30,7 @@ const LOAD_BYTE_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as 
 /// come here only if they begin a connection, which the kernel answers.
 ///
 /// The kernel's connections have the filter that their listener had when they were made: whoever accepts them takes it away.
-pub fn refuse_ways_in(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(), Errno> {
+pub fn set_listener_filter(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(), Errno> {
     if ways.is_empty() {
         let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
         return detached.or_else(|errno| match errno {
@@ -154,11 +154,11 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         server.set_read_timeout(Some(LIMIT)).unwrap();
         let fd = server.as_raw_fd();
-        refuse_ways_in(fd, &[(LO, vec![Ipv4Addr::LOCALHOST])]).unwrap();
+        set_listener_filter(fd, &[(LO, vec![Ipv4Addr::LOCALHOST])]).unwrap();
         client.write_all(b"x").unwrap();
         let is_there = || poll_one(fd, libc::POLLIN) == Ok(libc::POLLIN);
         assert!(!eventually(Duration::from_millis(50), is_there));
-        refuse_ways_in(fd, &[]).unwrap();
+        set_listener_filter(fd, &[]).unwrap();
         // It is sent again.
         assert_eq!(server.read(&mut [0]).unwrap(), 1);
     }
@@ -167,9 +167,9 @@ mod tests {
     fn new_connections_are_refused_by_these_ways_only() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (fd, address) = (listener.as_raw_fd(), listener.local_addr().unwrap());
-        refuse_ways_in(fd, &[(LO, vec![Ipv4Addr::LOCALHOST])]).unwrap();
+        set_listener_filter(fd, &[(LO, vec![Ipv4Addr::LOCALHOST])]).unwrap();
         assert!(is_refused(&address));
-        refuse_ways_in(
+        set_listener_filter(
             fd,
             &[
                 (LO + 1, vec![Ipv4Addr::LOCALHOST]),
@@ -178,8 +178,8 @@ mod tests {
         )
         .unwrap();
         assert!(!is_refused(&address));
-        refuse_ways_in(fd, &[]).unwrap();
-        refuse_ways_in(fd, &[]).unwrap();
+        set_listener_filter(fd, &[]).unwrap();
+        set_listener_filter(fd, &[]).unwrap();
         assert!(!is_refused(&address));
     }
 
@@ -196,7 +196,7 @@ mod tests {
             .collect();
         addresses.reverse();
         let ways = [(LO + 1, addresses.clone()), (LO, addresses)];
-        refuse_ways_in(fd, &ways).unwrap();
+        set_listener_filter(fd, &ways).unwrap();
         for (host, is_among) in [
             (1, true),
             (99, true),

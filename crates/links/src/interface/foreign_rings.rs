@@ -22,7 +22,7 @@ const NOTHING: u64 = u64::MAX;
 
 /// What the receivers of a ring know of the others.
 #[derive(Debug)]
-pub(super) struct Others {
+pub(super) struct ForeignRings {
     /// The thread that polled the ring last as its own; 0: none has.
     poller: AtomicUsize,
     /// Polls since the others were last looked at, see [`POLLS_PER_LOOK`]. It and what follows is written by who receives by this ring;
@@ -32,7 +32,7 @@ pub(super) struct Others {
     seen: Box<[AtomicU64]>,
 }
 
-impl Others {
+impl ForeignRings {
     /// Of one of so many rings.
     pub(super) fn new(rings: usize) -> Self {
         Self {
@@ -158,15 +158,15 @@ impl<S: Receiver> Interface<S> {
     fn receive_own(&self, own: RingSet, receive: impl FnMut(usize) -> usize) -> usize {
         let me = thread_token();
         own.iter()
-            .inspect(|ring| self.receivers.get(*ring).others.note_poller(me))
+            .inspect(|ring| self.receivers.get(*ring).foreign.note_poller(me))
             .map(receive)
             .sum()
     }
 
     /// Where those who receive by these rings keep what they know of the others.
-    fn home(&self, own: RingSet) -> &Others {
+    fn home(&self, own: RingSet) -> &ForeignRings {
         let first = own.iter().next().unwrap_or(0);
-        &self.receivers.get(first).others
+        &self.receivers.get(first).foreign
     }
 
     #[inline(never)]
@@ -187,7 +187,7 @@ impl<S: Receiver> Interface<S> {
             let is_left_to_other = match eagerness {
                 Eagerness::Polls => !home.waits_still(number, place),
                 Eagerness::Returns => {
-                    other.others.is_polled_by_other(me) && !home.waits_still(number, place)
+                    other.foreign.is_polled_by_other(me) && !home.waits_still(number, place)
                 }
                 Eagerness::Sleeps | Eagerness::MissesNothing => false,
             };
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn others_are_looked_at_now_and_then() {
-        let others = Others::new(2);
+        let others = ForeignRings::new(2);
         let until_due = |found| (1..).find(|_| others.count_poll(found)).unwrap();
         assert_eq!(until_due(false), POLLS_PER_LOOK);
         assert_eq!(until_due(true), POLLS_PER_LOOK * BUSY_POLLS);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_moves_is_left_to_who_moves_it() {
-        let others = Others::new(3);
+        let others = ForeignRings::new(3);
         assert!(!others.waits_still(1, 0));
         assert!(others.waits_still(1, 0), "nobody took it");
         assert!(!others.waits_still(1, 1));
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_nobody_polls_is_everybodys() {
-        let others = Others::new(2);
+        let others = ForeignRings::new(2);
         assert!(!others.is_polled_by_other(7));
         others.note_poller(7);
         assert!(!others.is_polled_by_other(7) && others.is_polled_by_other(8));

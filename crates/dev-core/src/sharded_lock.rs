@@ -14,7 +14,7 @@ use crate::lock::{Lock, LockGuard, ThreadMode};
 struct Apart<T>(T);
 
 /// Something common, and at least one part.
-pub struct PartedLock<C, P> {
+pub struct ShardedLock<C, P> {
     /// Inline, because most have no other.
     first: Apart<Lock<P>>,
     common: Apart<UnsafeCell<C>>,
@@ -23,9 +23,9 @@ pub struct PartedLock<C, P> {
 
 // SAFETY: parts are handed out to one thread at a time, which needs that they may move. What is common is read by several threads at
 // once, each with a part, and changed by one at a time, which has all parts.
-unsafe impl<C: Send + Sync, P: Send> Sync for PartedLock<C, P> {}
+unsafe impl<C: Send + Sync, P: Send> Sync for ShardedLock<C, P> {}
 
-impl<C, P> PartedLock<C, P> {
+impl<C, P> ShardedLock<C, P> {
     /// A lock of a first part and others.
     pub fn new(mode: ThreadMode, common: C, first: P, others: impl IntoIterator<Item = P>) -> Self {
         let others = others.into_iter();
@@ -54,16 +54,16 @@ impl<C, P> PartedLock<C, P> {
 
     /// Waits for a part; a number that none has is the first one's. The thread must not hold any.
     #[inline]
-    pub fn lock(&self, number: usize) -> PartGuard<'_, C, P> {
-        PartGuard {
+    pub fn lock(&self, number: usize) -> ShardGuard<'_, C, P> {
+        ShardGuard {
             part: self.part(number).lock(),
             common: &self.common.0,
         }
     }
 
     /// The same if nobody is inside. A part that belongs to another thread by its mode is everybody's from here on.
-    pub fn try_lock(&self, number: usize) -> Option<PartGuard<'_, C, P>> {
-        Some(PartGuard {
+    pub fn try_lock(&self, number: usize) -> Option<ShardGuard<'_, C, P>> {
+        Some(ShardGuard {
             part: self.part(number).try_lock_from_owner()?,
             common: &self.common.0,
         })
@@ -81,21 +81,21 @@ impl<C, P> PartedLock<C, P> {
     }
 }
 
-impl<C, P> fmt::Debug for PartedLock<C, P> {
+impl<C, P> fmt::Debug for ShardedLock<C, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PartedLock")
+        f.debug_struct("ShardedLock")
             .field("parts", &self.parts())
             .finish_non_exhaustive()
     }
 }
 
 /// A part, and what is common for reading.
-pub struct PartGuard<'a, C, P> {
+pub struct ShardGuard<'a, C, P> {
     part: LockGuard<'a, P>,
     common: &'a UnsafeCell<C>,
 }
 
-impl<C, P> PartGuard<'_, C, P> {
+impl<C, P> ShardGuard<'_, C, P> {
     /// Both at once.
     #[inline]
     pub fn both(&mut self) -> (&C, &mut P) {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn parts_are_apart_and_numbers_that_none_has_are_the_firsts() {
-        let lock = PartedLock::new(ThreadMode::SpinLock, 5, 'a', ['b', 'c']);
+        let lock = ShardedLock::new(ThreadMode::SpinLock, 5, 'a', ['b', 'c']);
         assert_eq!(lock.parts(), 3);
         let mut first = lock.lock(0);
         let mut last = lock.lock(2);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn what_is_common_changes_while_nobody_reads_it() {
         for mode in [ThreadMode::Single, ThreadMode::SpinLock] {
-            let lock = PartedLock::new(mode, (0u64, 0u64), 0u64, [0, 0]);
+            let lock = ShardedLock::new(mode, (0u64, 0u64), 0u64, [0, 0]);
             let rounds = if cfg!(miri) { 20 } else { 20_000 };
             std::thread::scope(|scope| {
                 for number in 0..3 {

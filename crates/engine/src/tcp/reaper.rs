@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sockets::stack::Stack;
-use crate::tcp::{Common, TcpSocket, TcpStack};
+use crate::tcp::{Globals, TcpSocket, TcpStack};
 
 /// So many a call that makes a socket: more than come by one.
 const AT_ONCE: usize = 4;
 
 /// A list of them. Those that the internal thread has ended are still in it; their objects may be in use again.
-pub(super) struct Ended<S: Stack> {
+pub(super) struct Reaper<S: Stack> {
     sockets: Mutex<Vec<&'static TcpSocket<S>>>,
     has_some: AtomicBool,
 }
 
-impl<S: Stack> Ended<S> {
+impl<S: Stack> Reaper<S> {
     pub(super) fn new() -> Self {
         Self {
             sockets: Mutex::default(),
@@ -52,25 +52,25 @@ impl<S: Stack> Ended<S> {
     }
 }
 
-impl<S: Stack> fmt::Debug for Ended<S> {
+impl<S: Stack> fmt::Debug for Reaper<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ended").finish_non_exhaustive()
+        f.debug_struct("Reaper").finish_non_exhaustive()
     }
 }
 
 /// Ends some of them; objects that nobody uses any more go to `give`. Under the control lock.
 pub(crate) fn end_some<S: TcpStack>(
-    common: &Common<S>,
+    globals: &Globals<S>,
     mut give: impl FnMut(&'static TcpSocket<S>),
 ) {
     for _ in 0..AT_ONCE {
-        end_one(common, &mut give);
+        end_one(globals, &mut give);
     }
 }
 
 /// Ends one of them, in the same way.
-pub(crate) fn end_one<S: TcpStack>(common: &Common<S>, give: impl FnOnce(&'static TcpSocket<S>)) {
-    if let Some(socket) = common.ended.next()
+pub(crate) fn end_one<S: TcpStack>(globals: &Globals<S>, give: impl FnOnce(&'static TcpSocket<S>)) {
+    if let Some(socket) = globals.ended.next()
         && socket.end_listed()
     {
         give(socket);

@@ -20,7 +20,7 @@ const KNOWN_EVENTS: u32 = !(libc::EPOLLEXCLUSIVE | libc::EPOLLWAKEUP).cast_unsig
 
 impl<S: MuxStack> EpollSet<S> {
     /// Does what `epoll_ctl(2)` asks for with a socket that the kernel tells nothing of. `None`: the kernel does it.
-    pub(crate) fn control_silent(
+    pub(crate) fn control_lazily(
         &self,
         socket: S,
         operation: c_int,

@@ -22,13 +22,13 @@ struct Group<S> {
 
 /// The addresses that are shared.
 #[derive(Debug)]
-pub(super) struct Shares<S> {
+pub(super) struct ReusePort<S> {
     groups: HashMap<(Protocol, SocketAddr), Group<S>>,
     /// So that nobody can choose the socket, as the kernel's secret of its own.
     secret: u64,
 }
 
-impl<S: Receiver> Shares<S> {
+impl<S: Receiver> ReusePort<S> {
     pub(super) fn new() -> Self {
         Self {
             groups: HashMap::new(),
@@ -126,7 +126,7 @@ impl<S: Receiver> Interface<S> {
     /// Lets a socket have part of a flow that is another's.
     pub fn share(&self, flow: &Flow, owner: S, socket: S) {
         let mut tables = self.rx.lock_all();
-        let group = tables.shares.groups.entry(key(flow));
+        let group = tables.reuseport.groups.entry(key(flow));
         let group = group.or_insert_with(|| Group {
             members: vec![owner],
             waited_for: HashMap::new(),
@@ -146,7 +146,7 @@ impl<S: Receiver> Interface<S> {
     /// The other sockets that have part of a flow.
     pub fn sharers(&self, flow: &Flow, socket: Identity) -> Vec<S> {
         let guard = self.rx.lock(0);
-        let Some(group) = guard.common().shares.groups.get(&key(flow)) else {
+        let Some(group) = guard.common().reuseport.groups.get(&key(flow)) else {
             return Vec::new();
         };
         let others = group
@@ -171,7 +171,7 @@ impl<S: Receiver> Interface<S> {
     fn leave_share(&self, flow: &Flow, socket: Identity) -> bool {
         let mut tables = self.rx.lock_all();
         let tables = &mut *tables;
-        let Some(group) = tables.shares.groups.get_mut(&key(flow)) else {
+        let Some(group) = tables.reuseport.groups.get_mut(&key(flow)) else {
             return false;
         };
         let members = &mut group.members;
@@ -188,7 +188,7 @@ impl<S: Receiver> Interface<S> {
             let _ = tables.flows.insert(flow, first);
         }
         if members.len() < 2 {
-            tables.shares.groups.remove(&key(flow));
+            tables.reuseport.groups.remove(&key(flow));
         } else {
             group.changes(flow.local);
         }

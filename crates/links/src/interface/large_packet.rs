@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dev_core::{Lock, ThreadMode};
 
 /// Packets that are longer than this are put into memory that is used again, of [`KEPT_BYTES`].
-const LONG_BYTES: usize = 32 << 10;
+const LARGE_BYTES: usize = 32 << 10;
 /// The longest packet with its Ethernet header, which one of IPv6 is: its length does not count its own header.
 const KEPT_BYTES: usize = 14 + 40 + 65_535;
 /// What is kept: two megabytes.
@@ -42,16 +42,16 @@ impl Spares {
 
 /// A packet that came in several frames. Its octets are [as a slice](AsRef).
 #[derive(Debug)]
-pub struct LongPacket {
+pub struct LargePacket {
     bytes: Vec<u8>,
     home: Arc<Spares>,
 }
 
-impl LongPacket {
+impl LargePacket {
     /// Room for `len` octets. Without memory there is less.
     pub(super) fn with_room(len: usize, home: &Arc<Spares>) -> Self {
         let mut bytes = Vec::new();
-        if len <= LONG_BYTES {
+        if len <= LARGE_BYTES {
             let _ = bytes.try_reserve_exact(len);
         } else {
             let kept = home.list.lock().pop();
@@ -87,14 +87,14 @@ impl LongPacket {
     }
 }
 
-impl AsRef<[u8]> for LongPacket {
+impl AsRef<[u8]> for LargePacket {
     #[inline]
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for LongPacket {
+impl Drop for LargePacket {
     fn drop(&mut self) {
         if self.bytes.capacity() >= KEPT_BYTES {
             self.home.give(std::mem::take(&mut self.bytes));
@@ -109,20 +109,20 @@ mod tests {
     #[test]
     fn long_memory_is_used_again_and_short_memory_is_not_kept() {
         let home = Arc::new(Spares::new(ThreadMode::SpinLock));
-        let mut first = LongPacket::with_room(40_000, &home);
+        let mut first = LargePacket::with_room(40_000, &home);
         first.append(&[1; 40_000]);
         let at = first.as_ref().as_ptr();
         drop(first);
-        drop(LongPacket::with_room(3000, &home));
+        drop(LargePacket::with_room(3000, &home));
         assert_eq!(home.list.lock().len(), 1);
-        let again = LongPacket::with_room(65_000, &home);
+        let again = LargePacket::with_room(65_000, &home);
         assert_eq!(
             (again.as_ref().len(), again.capacity() >= KEPT_BYTES),
             (0, true)
         );
         assert_eq!(again.bytes.as_ptr(), at);
         let many: Vec<_> = (0..2 * KEPT_MAX)
-            .map(|_| LongPacket::with_room(KEPT_BYTES, &home))
+            .map(|_| LargePacket::with_room(KEPT_BYTES, &home))
             .collect();
         drop(many);
         assert_eq!(home.list.lock().len(), KEPT_MAX);

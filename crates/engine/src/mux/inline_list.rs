@@ -5,14 +5,14 @@ const FEW: usize = 4;
 
 /// At least one entry, in their order.
 #[derive(Debug)]
-pub(super) struct Few<T> {
+pub(super) struct InlineList<T> {
     first: [T; FEW],
     /// How many of these there are.
     count: usize,
     others: Vec<T>,
 }
 
-impl<T: Copy> Few<T> {
+impl<T: Copy> InlineList<T> {
     /// `None`: there are none.
     pub(super) fn of(mut entries: impl Iterator<Item = T>) -> Option<Self> {
         let mut few = Self {
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn entries_are_kept_in_their_order() {
-        assert!(Few::of(std::iter::empty::<u8>()).is_none());
+        assert!(InlineList::of(std::iter::empty::<u8>()).is_none());
         for count in [1, FEW - 1, FEW, FEW + 1, 100] {
-            let few = Few::of(0..count).unwrap();
+            let few = InlineList::of(0..count).unwrap();
             assert!(few.iter().copied().eq(0..count));
         }
     }

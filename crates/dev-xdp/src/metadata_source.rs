@@ -10,7 +10,7 @@ use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 
 /// How the program of one interface sees what frames do not show.
 #[derive(Debug)]
-pub(crate) enum Sight {
+pub(crate) enum MetadataSource {
     /// There is nothing more to see, or no way to.
     FramesOnly,
     /// Through notes. They stay for the life of the process, as their descriptors do; they are taken while they are held.
@@ -43,7 +43,7 @@ pub(crate) fn needed(mode: AttachMode, driver: &str, strips_tags: bool) -> Neede
     }
 }
 
-impl Sight {
+impl MetadataSource {
     pub(crate) fn by_notes(held: Held) -> Self {
         Self::Notes(Arc::clone(held.notes()), Mutex::new(Some(held)))
     }

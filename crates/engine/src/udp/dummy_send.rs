@@ -14,12 +14,12 @@ const BYTES: usize = 264;
 impl<S: Stack> UdpSocket<S> {
     /// A message that is not sent.
     #[cold]
-    pub(super) fn rehearse(&self, message: &Message<'_>) -> SendOutcome {
+    pub(super) fn send_dummy(&self, message: &Message<'_>) -> SendOutcome {
         if !self.sends_past_kernel() {
             return SendOutcome::Fail(Errno(libc::EINVAL));
         }
-        self.rehearse_send();
-        match message.rehearsed() {
+        self.dummy_send_one();
+        match message.sent_dummy() {
             Ok(len) => SendOutcome::Done(len),
             Err(errno) => SendOutcome::Fail(errno),
         }
@@ -27,7 +27,7 @@ impl<S: Stack> UdpSocket<S> {
 
     /// All of a send to the connected peer but the sending (`VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`). `false`: the socket has sent nothing to
     /// one past the kernel so far.
-    pub fn rehearse_send(&self) -> bool {
+    pub fn dummy_send_one(&self) -> bool {
         if !self.sends_past_kernel() {
             return false;
         }
@@ -40,7 +40,7 @@ impl<S: Stack> UdpSocket<S> {
                 sender, template, ..
             } = &destination.way
         {
-            sender.rehearse(template, &[0; BYTES]);
+            sender.send_dummy(template, &[0; BYTES]);
             return true;
         }
         false

@@ -8,17 +8,17 @@ use crate::interface::{Interface, Sender};
 use crate::receiver::Receiver;
 
 /// The longest payload of one packet, in octets: an IPv4 packet is 65,535 long, and headers at most 120.
-pub const WHOLE_MAX: u32 = 65_535 - 120;
+pub const GSO_MAX: u32 = 65_535 - 120;
 
 /// The way of an interface that can do that.
 #[derive(Debug)]
-pub(super) struct Whole<G> {
+pub(super) struct Gso<G> {
     segmenter: Option<G>,
     /// It has refused a packet.
     is_over: AtomicBool,
 }
 
-impl<G> Whole<G> {
+impl<G> Gso<G> {
     pub(super) fn new(segmenter: Option<G>) -> Self {
         Self {
             segmenter,
@@ -31,9 +31,7 @@ impl<S: Receiver> Interface<S> {
     /// Whether [`Sender::send_whole`] has a way.
     #[inline]
     pub fn sends_whole(&self) -> bool {
-        self.whole.segmenter.is_some()
-            && !self.whole.is_over.load(Ordering::Relaxed)
-            && !self.is_lost()
+        self.gso.segmenter.is_some() && !self.gso.is_over.load(Ordering::Relaxed) && !self.is_lost()
     }
 
     /// What sockets have put into the sending ring while it was polled leaves before what is sent whole. No lock of a ring may be held.
@@ -45,7 +43,7 @@ impl<S: Receiver> Interface<S> {
     #[cold]
     fn whole_refused(&self, errno: i32) {
         self.stats.tx_whole_refused.add_contended(1);
-        if !self.whole.is_over.swap(true, Ordering::Relaxed) {
+        if !self.gso.is_over.swap(true, Ordering::Relaxed) {
             let error = std::io::Error::from_raw_os_error(errno);
             log::warn!(
                 "{}: the device does not cut segments any more, so they are sent one by one: {error}",
@@ -65,7 +63,7 @@ impl<S: Receiver> Sender<S> {
         payload_len: u32,
         segment_len: u16,
     ) -> Segmented {
-        let Some(segmenter) = &self.interface.whole.segmenter else {
+        let Some(segmenter) = &self.interface.gso.segmenter else {
             return Segmented::Refused(0);
         };
         let sent = segmenter.send(headers, parts, segment_len);

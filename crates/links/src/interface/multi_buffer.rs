@@ -6,19 +6,19 @@ use dev_core::{Frame, ThreadMode};
 
 use crate::delivery::Parsed;
 use crate::interface::Interface;
-use crate::interface::long::{LongPacket, Spares};
+use crate::interface::large_packet::{LargePacket, Spares};
 use crate::interface::receiving::{ReceiveRing, Tables};
 use crate::receiver::Receiver;
 
 /// The pieces so far of a packet that comes in several frames.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct MultiBuffer {
     /// As long as some are missing.
-    packet: Option<LongPacket>,
+    packet: Option<LargePacket>,
     spares: Arc<Spares>,
 }
 
-impl Pieces {
+impl MultiBuffer {
     pub(super) fn new(mode: ThreadMode) -> Self {
         Self {
             packet: None,
@@ -33,10 +33,10 @@ impl Pieces {
     }
 
     /// Takes one more. The packet, if it was the last. An empty one could not be put together.
-    fn take(&mut self, piece: &[u8], continues: bool) -> Option<LongPacket> {
+    fn take(&mut self, piece: &[u8], continues: bool) -> Option<LargePacket> {
         let mut packet = self.packet.take().unwrap_or_else(|| {
             let len = wire::ip::frame_len(piece).unwrap_or(0);
-            LongPacket::with_room(len.max(piece.len()), &self.spares)
+            LargePacket::with_room(len.max(piece.len()), &self.spares)
         });
         // Of a packet that is longer than it says nothing more is needed.
         packet.append(piece);
@@ -56,10 +56,10 @@ impl<S: Receiver> Interface<S> {
         receiver: &ReceiveRing<S::Backend>,
         tables: &Tables<S>,
         frame: Frame,
-        pieces: &mut Pieces,
+        multi_buffer: &mut MultiBuffer,
     ) {
         let continues = frame.continues();
-        let packet = pieces.take(self.pool.data(&frame), continues);
+        let packet = multi_buffer.take(self.pool.data(&frame), continues);
         self.pool.give(frame);
         let Some(long) = packet else {
             return;
@@ -74,8 +74,8 @@ impl<S: Receiver> Interface<S> {
         let (source, destination) = (packet.source(), packet.destination());
         match tables.flows.look_up(packet.protocol(), source, destination) {
             Some(socket) => {
-                let socket = tables.shares.choose(&tables.flows, &packet, socket);
-                socket.deliver_long(&packet, long, self.spec.index);
+                let socket = tables.reuseport.choose(&tables.flows, &packet, socket);
+                socket.deliver_large(&packet, long, self.spec.index);
             }
             None => receiver.stats.rx_dropped_no_socket.add(1),
         }
@@ -101,25 +101,25 @@ mod tests {
 
     #[test]
     fn pieces_are_put_together() {
-        let mut pieces = Pieces::new(ThreadMode::SpinLock);
+        let mut multi_buffer = MultiBuffer::new(ThreadMode::SpinLock);
         for version in [4, 6, 4] {
             let first = first(version, 100 + 3 - 14, 100);
-            assert!(pieces.take(&first, true).is_none());
-            assert!(pieces.are_missing());
-            assert!(pieces.take(b"cd", true).is_none());
-            let whole = pieces.take(b"e", false).unwrap();
+            assert!(multi_buffer.take(&first, true).is_none());
+            assert!(multi_buffer.are_missing());
+            assert!(multi_buffer.take(b"cd", true).is_none());
+            let whole = multi_buffer.take(b"e", false).unwrap();
             assert_eq!(whole.as_ref(), [&first[..], b"cde"].concat());
-            assert!(!pieces.are_missing());
+            assert!(!multi_buffer.are_missing());
         }
     }
 
     #[test]
     fn a_packet_without_an_end_takes_no_more_memory() {
-        let mut pieces = Pieces::new(ThreadMode::SpinLock);
-        assert!(pieces.take(&first(4, 3000, 2000), true).is_none());
+        let mut multi_buffer = MultiBuffer::new(ThreadMode::SpinLock);
+        assert!(multi_buffer.take(&first(4, 3000, 2000), true).is_none());
         for _ in 0..1000 {
-            assert!(pieces.take(&[0; 2000], true).is_none());
+            assert!(multi_buffer.take(&[0; 2000], true).is_none());
         }
-        assert!(pieces.take(&[0; 2000], false).unwrap().as_ref().len() <= 4000);
+        assert!(multi_buffer.take(&[0; 2000], false).unwrap().as_ref().len() <= 4000);
     }
 }

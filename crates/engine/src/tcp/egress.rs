@@ -71,7 +71,7 @@ pub(super) fn path_to(peer: IpAddr, mtu: u16) -> Path {
 }
 
 /// How segments reach the peer.
-pub(super) struct Way<S: Stack> {
+pub(super) struct Egress<S: Stack> {
     pub(super) sender: RingLease<S>,
     pub(super) template: Template,
     /// The largest packet that may be sent and received.
@@ -80,7 +80,7 @@ pub(super) struct Way<S: Stack> {
     next_hop: Option<Arc<SharedNextHop>>,
 }
 
-impl<S: Stack> Way<S> {
+impl<S: Stack> Egress<S> {
     /// Asks the network. `device`: the interface that it has to go by, or 0. May take a few system calls, and open an interface; no lock
     /// may be held.
     pub(super) fn find(

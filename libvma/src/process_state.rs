@@ -18,7 +18,7 @@ pub(crate) type Device = XdpBackend;
 
 /// All-zero, it is that of a process that has just been forked.
 #[repr(C)]
-struct Life {
+struct ProcessState {
     engine: AtomicPtr<Engine<Device>>,
     network: AtomicPtr<NetconfNetwork>,
     /// The process; 0: nobody has looked around in it yet.
@@ -38,7 +38,7 @@ const STARTING: u32 = 1;
 const STARTED: u32 = 2;
 
 /// Serves where no memory can be wiped; the handler of fork(2) does it then.
-static UNWIPED: Life = Life {
+static UNWIPED: ProcessState = ProcessState {
     engine: AtomicPtr::new(ptr::null_mut()),
     network: AtomicPtr::new(ptr::null_mut()),
     pid: AtomicI32::new(0),
@@ -48,7 +48,7 @@ static UNWIPED: Life = Life {
     is_looking_around: AtomicBool::new(false),
     is_installing: AtomicBool::new(false),
 };
-static LIFE: AtomicPtr<Life> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
+static LIFE: AtomicPtr<ProcessState> = AtomicPtr::new((&raw const UNWIPED).cast_mut());
 
 /// The engine of this process, in memory that children have a copy of.
 static LATEST: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
@@ -58,7 +58,7 @@ static RETIRED: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
 static INHERITED: AtomicPtr<Engine<Device>> = AtomicPtr::new(ptr::null_mut());
 
 #[inline]
-fn life() -> &'static Life {
+fn state() -> &'static ProcessState {
     // SAFETY: never null, and what it points at is never unmapped.
     unsafe { &*LIFE.load(Ordering::Relaxed) }
 }
@@ -68,7 +68,7 @@ fn life() -> &'static Life {
 pub(crate) fn engine() -> Option<&'static Engine<Device>> {
     let engine = engine_at_hand();
     if engine.is_none() {
-        look_around(life());
+        look_around(state());
     }
     engine
 }
@@ -77,13 +77,13 @@ pub(crate) fn engine() -> Option<&'static Engine<Device>> {
 #[inline]
 pub(crate) fn engine_at_hand() -> Option<&'static Engine<Device>> {
     // SAFETY: null, or a leaked box (see `start`).
-    unsafe { life().engine.load(Ordering::Acquire).as_ref() }
+    unsafe { state().engine.load(Ordering::Acquire).as_ref() }
 }
 
 /// The snapshot of the network that the engine of this process uses.
 pub(crate) fn network() -> Option<&'static NetconfNetwork> {
     // SAFETY: null, or a leaked box (see `start`).
-    unsafe { life().network.load(Ordering::Acquire).as_ref() }
+    unsafe { state().network.load(Ordering::Acquire).as_ref() }
 }
 
 /// The engine is out of use in this process, and in those that are forked from here on. What ancestors have of their sockets is the
@@ -91,7 +91,7 @@ pub(crate) fn network() -> Option<&'static NetconfNetwork> {
 pub(crate) fn retire() {
     LATEST.store(ptr::null_mut(), Ordering::Release);
     INHERITED.store(ptr::null_mut(), Ordering::Release);
-    let engine = life().engine.swap(ptr::null_mut(), Ordering::AcqRel);
+    let engine = state().engine.swap(ptr::null_mut(), Ordering::AcqRel);
     RETIRED.store(engine, Ordering::Release);
 }
 
@@ -116,9 +116,9 @@ pub(crate) fn ancestors() -> impl Iterator<Item = &'static Engine<Device>> {
 
 /// Whether we run in a child of `vfork(2)`, which shares our memory.
 pub(crate) fn is_vfork_child() -> bool {
-    let life = life();
-    look_around(life);
-    let pid = life.pid.load(Ordering::Relaxed);
+    let state = state();
+    look_around(state);
+    let pid = state.pid.load(Ordering::Relaxed);
     pid != 0 && pid != stats::process_id()
 }
 
@@ -127,11 +127,14 @@ pub(crate) fn start(make: impl FnOnce() -> Option<(Box<Engine<Device>>, NetconfN
     if is_vfork_child() {
         return;
     }
-    let life = life();
+    let state = state();
     loop {
-        let first =
-            life.start
-                .compare_exchange(NOT_STARTED, STARTING, Ordering::AcqRel, Ordering::Acquire);
+        let first = state.start.compare_exchange(
+            NOT_STARTED,
+            STARTING,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
         match first {
             Ok(_) => break,
             Err(STARTED) => return,
@@ -139,18 +142,19 @@ pub(crate) fn start(make: impl FnOnce() -> Option<(Box<Engine<Device>>, NetconfN
             Err(_) => drop(unsafe { libc::sched_yield() }),
         }
     }
-    let _ended = Ended(life);
+    let _ended = Ended(state);
     if let Some((engine, network)) = make() {
         let engine = Box::into_raw(engine);
-        life.network
+        state
+            .network
             .store(Box::into_raw(Box::new(network)), Ordering::Release);
         LATEST.store(engine, Ordering::Release);
-        life.engine.store(engine, Ordering::Release);
+        state.engine.store(engine, Ordering::Release);
     }
 }
 
 /// The start has ended, also if it panicked.
-struct Ended(&'static Life);
+struct Ended(&'static ProcessState);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -160,18 +164,18 @@ impl Drop for Ended {
 
 /// `true` for the first caller in this process.
 pub(crate) fn is_first_watcher() -> bool {
-    !life().is_watched.swap(true, Ordering::Relaxed)
+    !state().is_watched.swap(true, Ordering::Relaxed)
 }
 
 /// `true` for the first caller in this process.
 pub(crate) fn is_first_to_prepare_for_death() -> bool {
-    let prepared = &life().is_prepared_for_death;
+    let prepared = &state().is_prepared_for_death;
     !prepared.load(Ordering::Relaxed) && !prepared.swap(true, Ordering::Relaxed)
 }
 
 /// Waits until no other thread of this process installs a signal handler. A forked child finds that nobody does.
 pub(crate) fn begin_installation() {
-    while life().is_installing.swap(true, Ordering::Acquire) {
+    while state().is_installing.swap(true, Ordering::Acquire) {
         // SAFETY: sched_yield has no preconditions.
         unsafe { libc::sched_yield() };
     }
@@ -179,7 +183,7 @@ pub(crate) fn begin_installation() {
 
 /// The calling thread has installed one.
 pub(crate) fn end_installation() {
-    life().is_installing.store(false, Ordering::Release);
+    state().is_installing.store(false, Ordering::Release);
 }
 
 /// At the process's beginning, once.
@@ -187,15 +191,15 @@ pub(crate) fn begin() {
     if let Some(wiped) = map_wiped() {
         LIFE.store(wiped.as_ptr(), Ordering::Release);
     }
-    life().pid.store(stats::process_id(), Ordering::Relaxed);
+    state().pid.store(stats::process_id(), Ordering::Relaxed);
     // SAFETY: the function lives as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), None, Some(forked)) };
 }
 
-fn map_wiped() -> Option<NonNull<Life>> {
+fn map_wiped() -> Option<NonNull<ProcessState>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let len = size_of::<Life>();
+    let len = size_of::<ProcessState>();
     // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
     let address = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
     if address == libc::MAP_FAILED {
@@ -214,41 +218,41 @@ extern "C" fn before_fork() {
 
 /// In the child. The library's descriptors must not stay open in it until it happens to use a socket.
 extern "C" fn forked() {
-    let life = life();
-    if ptr::eq(life, &raw const UNWIPED) {
-        life.engine.store(ptr::null_mut(), Ordering::Relaxed);
-        life.network.store(ptr::null_mut(), Ordering::Relaxed);
-        life.pid.store(0, Ordering::Relaxed);
-        life.start.store(NOT_STARTED, Ordering::Relaxed);
-        life.is_watched.store(false, Ordering::Relaxed);
-        life.is_prepared_for_death.store(false, Ordering::Relaxed);
-        life.is_looking_around.store(false, Ordering::Relaxed);
-        life.is_installing.store(false, Ordering::Relaxed);
+    let state = state();
+    if ptr::eq(state, &raw const UNWIPED) {
+        state.engine.store(ptr::null_mut(), Ordering::Relaxed);
+        state.network.store(ptr::null_mut(), Ordering::Relaxed);
+        state.pid.store(0, Ordering::Relaxed);
+        state.start.store(NOT_STARTED, Ordering::Relaxed);
+        state.is_watched.store(false, Ordering::Relaxed);
+        state.is_prepared_for_death.store(false, Ordering::Relaxed);
+        state.is_looking_around.store(false, Ordering::Relaxed);
+        state.is_installing.store(false, Ordering::Relaxed);
     }
-    look_around(life);
+    look_around(state);
 }
 
 /// A child that looks around for the first time makes its parent's engine one of its ancestors'.
 #[inline]
-fn look_around(life: &'static Life) {
-    if life.pid.load(Ordering::Acquire) == 0 {
-        look_around_first(life);
+fn look_around(state: &'static ProcessState) {
+    if state.pid.load(Ordering::Acquire) == 0 {
+        look_around_first(state);
     }
 }
 
 #[cold]
-fn look_around_first(life: &'static Life) {
-    if !life.is_looking_around.load(Ordering::Relaxed) {
+fn look_around_first(state: &'static ProcessState) {
+    if !state.is_looking_around.load(Ordering::Relaxed) {
         guard::process_is_new();
     }
     // A signal handler must not find it half done.
-    if guard::contained(|| inherit(life)).is_err() {
-        inherit(life);
+    if guard::contained(|| inherit(state)).is_err() {
+        inherit(state);
     }
 }
 
-fn inherit(life: &'static Life) {
-    if life.is_looking_around.swap(true, Ordering::AcqRel) {
+fn inherit(state: &'static ProcessState) {
+    if state.is_looking_around.swap(true, Ordering::AcqRel) {
         // Another thread is at it, and will be done in a moment.
         return;
     }
@@ -258,7 +262,7 @@ fn inherit(life: &'static Life) {
         engine.become_inherited(INHERITED.load(Ordering::Relaxed));
         INHERITED.store(parents, Ordering::Release);
     }
-    life.pid.store(stats::process_id(), Ordering::Release);
+    state.pid.store(stats::process_id(), Ordering::Release);
 }
 
 pub(crate) fn thread_id() -> c_int {

@@ -15,7 +15,7 @@ const SMALL_HEAD_BYTES: usize = 576;
 /// veth or the loopback interface. Measured with `SO_MEMINFO` on Linux 6.18: 832 bytes up to 197 of payload, 1280 up to 645, 2304
 /// above. NICs' drivers charge between that and a page.
 #[inline]
-pub(super) fn charge_bytes(payload_len: usize) -> usize {
+pub(super) fn truesize(payload_len: usize) -> usize {
     let needed = payload_len + IP_UDP_HEADERS + HEAD_ROOM_BYTES + SHARED_INFO_BYTES;
     let buffer = if needed <= SMALL_HEAD_BYTES {
         SMALL_HEAD_BYTES
@@ -42,7 +42,7 @@ mod tests {
             (1472, 2304),
             (1700, 4352),
         ] {
-            assert_eq!(charge_bytes(payload), charge, "{payload}");
+            assert_eq!(truesize(payload), charge, "{payload}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::udp::UdpSocket;
-use crate::udp::charge::charge_bytes;
+use crate::udp::truesize::truesize;
 
 /// Whether a packet is for a group, and could go out to the network, or is from or to a link-local address of IPv6, which says nothing without
 /// the interface that it came in on.
@@ -36,7 +36,7 @@ impl<S: Stack> UdpSocket<S> {
         let mut room = self.receive_limit_bytes();
         self.drain_packets(|packet| {
             // To a group it would go out to the network, and to other members once more.
-            let cost = charge_bytes(packet.len());
+            let cost = truesize(packet.len());
             let given = !stays(packet) && cost <= room && raw.send(packet, 0);
             if given {
                 room -= cost;

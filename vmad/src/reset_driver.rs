@@ -21,7 +21,7 @@ const SEGMENTS_BEFORE_ANSWERS: usize = 32;
 const ANSWERS_AT_ONCE: usize = 4096;
 
 #[derive(Debug)]
-pub(crate) struct Undertaker {
+pub(crate) struct ResetDriver {
     pub(crate) resets: Resets,
     transmitter: Transmitter,
     /// Open while peers are waited for.
@@ -29,7 +29,7 @@ pub(crate) struct Undertaker {
 }
 
 /// What it needs of the daemon.
-pub(crate) struct Estate<'a> {
+pub(crate) struct Context<'a> {
     /// Where answers are reported.
     pub(crate) epoll: BorrowedFd<'a>,
     pub(crate) kernel: &'a mut Kernel,
@@ -38,7 +38,7 @@ pub(crate) struct Estate<'a> {
     pub(crate) log: &'a Log,
 }
 
-impl Undertaker {
+impl ResetDriver {
     /// Asks a peer again after `interval`.
     pub(crate) fn new(transmitter: Transmitter, interval: Duration, now: Instant) -> Self {
         Self {
@@ -54,26 +54,26 @@ impl Undertaker {
     }
 
     /// Sends what is due. True if there is more to send at once.
-    pub(crate) fn work(&mut self, estate: &mut Estate<'_>) -> bool {
-        self.open_receiver(estate);
+    pub(crate) fn work(&mut self, context: &mut Context<'_>) -> bool {
+        self.open_receiver(context);
         for sent in 0..SEGMENTS_AT_ONCE {
             if sent % SEGMENTS_BEFORE_ANSWERS == 0 {
-                self.read_answers(estate.log);
+                self.read_answers(context.log);
             }
             let now = Instant::now();
             let (connection, segment) = match self.resets.next(now) {
                 None => return false,
                 Some(Next::Send(connection, segment)) => (connection, segment),
-                Some(Next::Check(claim)) if may_reset(&claim, estate) => {
+                Some(Next::Check(claim)) if may_reset(&claim, context) => {
                     self.resets.start(claim, now)
                 }
                 Some(Next::Check(_)) => {
-                    estate.counters.spared += 1;
+                    context.counters.spared += 1;
                     continue;
                 }
             };
             if let Err(error) = self.transmitter.send(&connection, segment) {
-                let log = estate.log;
+                let log = context.log;
                 log.debug(format_args!("{connection}: cannot send: {error}"));
             }
         }
@@ -81,21 +81,21 @@ impl Undertaker {
     }
 
     /// Without it, the kernel still answers peers, and resets them.
-    fn open_receiver(&mut self, estate: &Estate<'_>) {
+    fn open_receiver(&mut self, context: &Context<'_>) {
         if self.receiver.is_some() {
             return;
         }
         let opened = Receiver::open().and_then(|receiver| {
             let data = EventData::new_u64(ANSWERS);
             for fd in receiver.descriptors() {
-                epoll::add(estate.epoll, fd, data, EventFlags::IN)?;
+                epoll::add(context.epoll, fd, data, EventFlags::IN)?;
             }
             Ok(receiver)
         });
         match opened {
             Ok(receiver) => self.receiver = Some(receiver),
             Err(error) => {
-                let log = estate.log;
+                let log = context.log;
                 log.error(format_args!("cannot see what peers answer: {error}"));
             }
         }
@@ -118,17 +118,17 @@ impl Undertaker {
     }
 }
 
-fn may_reset(claim: &Claim, estate: &mut Estate<'_>) -> bool {
+fn may_reset(claim: &Claim, context: &mut Context<'_>) -> bool {
     let connection = &claim.connection;
-    if estate.clients.have(connection) {
+    if context.clients.have(connection) {
         return false;
     }
-    let verdict = estate
+    let verdict = context
         .kernel
         .facts(connection)
         .and_then(|facts| guard::may_reset(claim.user, facts));
     if let Err(objection) = verdict {
-        let log = estate.log;
+        let log = context.log;
         log.debug(format_args!("{connection} is left alone: {objection}"));
     }
     verdict.is_ok()

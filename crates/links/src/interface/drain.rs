@@ -11,7 +11,7 @@ use crate::receiver::{NoCall, Receiver};
 impl<S: Receiver> Interface<S> {
     /// Takes in what has come by each ring, unless a call of the program has received by it since this was last called; a packet more
     /// than `max` is left if it comes after a batch. Returns whether anybody has received.
-    pub fn take_unpolled(&self, max: usize) -> bool {
+    pub fn drain_unpolled(&self, max: usize) -> bool {
         let rings = 0..self.receivers.count();
         rings.filter(|ring| self.take_from(*ring, max)).count() > 0
     }

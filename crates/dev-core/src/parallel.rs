@@ -14,7 +14,7 @@ pub fn threads_begin_with(begin: fn()) {
 
 /// Runs `aside` in a thread of its own, which takes no signals, while the caller does something else; one after the other where no thread
 /// is to be had.
-pub fn beside<A: Send, B>(aside: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
+pub fn parallel<A: Send, B>(aside: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
     let aside = Mutex::new(Some(aside));
     let take = || {
         let mut aside = aside.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ mod tests {
     fn both_run_at_the_same_time() {
         let ((there, from_here), (here, from_there)) = (mpsc::channel(), mpsc::channel());
         // Each waits for the other.
-        let results = beside(
+        let results = parallel(
             move || {
                 here.send(1).unwrap();
                 from_here.recv().unwrap()
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn the_thread_takes_no_signals_and_the_caller_those_that_it_took() {
         let own = swap_mask(0);
-        let (aside, here) = beside(|| swap_mask(u64::MAX), || swap_mask(0));
+        let (aside, here) = parallel(|| swap_mask(u64::MAX), || swap_mask(0));
         assert_eq!(here, 0);
         // SIGKILL and SIGSTOP cannot be refused, and the C library has some for itself.
         let always = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
