@@ -7,7 +7,7 @@ use std::thread;
 /// What a thread does first that is made here.
 static BEGIN: OnceLock<fn()> = OnceLock::new();
 
-/// Has each thread that [`beside`] makes call `begin` first. The first word counts.
+/// Has each thread that [`parallel`] makes call `begin` first. The first word counts.
 pub fn threads_begin_with(begin: fn()) {
     let _ = BEGIN.set(begin);
 }

@@ -1,7 +1,7 @@
 //! When a device is told of the frames in its sending ring.
 //!
 //! Telling it is a system call, a quarter of what a small datagram costs on AF_XDP. A sender that pauses now and then gets
-//! each datagram out at once. A sender that has not paused for [`STREAK_MIN`] datagrams is after throughput: its frames
+//! each datagram out at once. A sender that has not paused for `STREAK_MIN` datagrams is after throughput: its frames
 //! are told of in batches, and the internal thread tells of the last ones when no more come.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};

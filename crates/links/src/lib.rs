@@ -19,6 +19,7 @@ pub mod interface;
 pub mod internal_thread;
 pub mod lead;
 mod links;
+pub mod moderated_sleep;
 pub mod moderation;
 pub mod netconf_network;
 pub mod network;

@@ -6,9 +6,6 @@
 
 use std::time::Duration;
 
-use crate::interface::{Interface, InterfaceSet};
-use crate::receiver::Receiver;
-
 /// How long a thread that sleeps leaves packets alone; zero of either for never.
 #[derive(Clone, Copy, Debug)]
 pub struct Moderation {
@@ -33,30 +30,6 @@ impl Moderation {
         let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
         let nap = period.min(gap_nsec.saturating_mul(self.packets.into()));
         (gap_nsec > 0 && nap >= gap_nsec.saturating_mul(PACKETS_MIN)).then_some(nap)
-    }
-}
-
-/// The naps of a call.
-#[derive(Debug, Default)]
-pub struct Naps {
-    in_vain: bool,
-}
-
-impl Naps {
-    /// For how long the call, which is about to sleep, naps instead. After a nap in vain it sleeps: the stream has paused.
-    pub fn next<S: Receiver>(
-        &mut self,
-        moderation: Moderation,
-        interfaces: &InterfaceSet<S>,
-    ) -> Option<u64> {
-        if std::mem::take(&mut self.in_vain) {
-            interfaces.iter().for_each(Interface::stream_has_paused);
-            return None;
-        }
-        let gaps = interfaces.iter().map(Interface::stream_gap_nsec);
-        let nap = gaps.filter_map(|gap| moderation.nap_nsec(gap)).min();
-        self.in_vain = nap.is_some();
-        nap
     }
 }
 

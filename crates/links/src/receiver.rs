@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use dev_core::{Backend, Frame};
 
 use crate::delivery::{Arrival, Parsed};
-use crate::interface::LargePacket;
+use crate::interface::large_packet::LargePacket;
 
 /// Sockets of any kind, by reference. Interfaces are generic over it, so that a packet's way to its socket is a `match` and no call through
 /// a pointer.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use dev_core::{Backend, Frame};
 use links::delivery::{Arrival, Parsed};
-use links::interface::LargePacket;
+use links::interface::large_packet::LargePacket;
 use links::{Identity, Receiver};
 
 use crate::mux::Registration;

@@ -1,7 +1,7 @@
 //! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
 
-use links::interface::InterfaceSet;
-use links::moderation::Naps;
+use links::interface::set::InterfaceSet;
+use links::moderated_sleep::Naps;
 use links::settings::Settings;
 use sys::Errno;
 

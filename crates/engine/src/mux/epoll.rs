@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, f
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockResult};
 
 use libc::{c_int, epoll_event};
-use links::interface::InterfaceSet;
+use links::interface::set::InterfaceSet;
 use links::reason::Reason;
 use links::wait::WaitQueue;
 use stats::MultiplexerSlot;
@@ -75,7 +75,7 @@ impl<S: MuxStack> EpollSet<S> {
             ready: ReadyList::new(),
             waiters: WaitQueue::default(),
             lives: AtomicU32::new(0),
-            interfaces: InterfaceSet::new(),
+            interfaces: InterfaceSet::none(),
             interface_changes: AtomicU32::new(0),
             interfaces_as_of: AtomicU32::new(0),
             kernel_waiters: AtomicU32::new(0),

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use libc::c_int;
-use links::interface::{Interface, RingSet};
+use links::interface::Interface;
+use links::interface::ring_set::RingSet;
 
 use crate::mux::MuxStack;
 use crate::mux::registration::Registration;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_short;
-use links::interface::InterfaceSet;
+use links::interface::set::InterfaceSet;
 use links::settings::Settings;
 use sys::Errno;
 
@@ -35,7 +35,7 @@ impl<S: Stack> PolledSockets<S> {
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
     ) -> MuxOutcome {
-        let interfaces = InterfaceSet::new();
+        let interfaces = InterfaceSet::none();
         for (interface, rings) in self
             .sockets
             .iter()

@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-use links::interface::{Interface, OwnRing, RingSet};
+use links::interface::Interface;
+use links::interface::own_ring::OwnRing;
+use links::interface::ring_set::RingSet;
 use links::rings::{Migration, RingUser};
 
 use crate::sockets::attachment::Attachment;

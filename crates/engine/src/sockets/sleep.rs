@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libc::{c_int, c_short};
-use links::interface::{Interface, InterfaceSet};
+use links::interface::Interface;
+use links::interface::set::InterfaceSet;
 use links::wait::{WaitQueue, Waiter};
 use links::watch::{self, Rings};
 use stats::RingStats;

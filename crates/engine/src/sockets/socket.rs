@@ -12,7 +12,8 @@ use dev_core::Protocol;
 use libc::c_int;
 use links::Identity;
 use links::family::Family;
-use links::interface::{InterfaceSet, StampedInterfaces};
+use links::interface::set::InterfaceSet;
+use links::interface::stamped_interfaces::StampedInterfaces;
 use links::reason::Reason;
 use stats::{SocketSlot, SocketStats};
 use sys::Errno;
@@ -123,7 +124,7 @@ impl<S: Stack> SocketCore<S> {
             state: OffloadState::new(),
             readiness: Readiness::new(kernels),
             shadow: Shadow::default(),
-            interfaces: InterfaceSet::new(),
+            interfaces: InterfaceSet::none(),
             stamped: StampedInterfaces::none(),
             calls_until_look: AtomicU32::new(0),
             attachment: Mutex::new(Attachment::default()),

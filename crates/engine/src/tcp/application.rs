@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use links::interface::Sender;
+use links::interface::sending::Sender;
 use links::reason::Reason;
 
 use ::tcp::{Error, Shutdown};

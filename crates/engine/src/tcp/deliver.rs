@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use links::delivery;
-use links::interface::LargePacket;
+use links::interface::large_packet::LargePacket;
 
 use ::tcp::Ecn;
 use dev_core::Frame;

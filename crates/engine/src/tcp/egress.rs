@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use links::interface::{Interface, RingLease};
+use links::interface::Interface;
+use links::interface::sending::RingLease;
 use links::network::{FlowPorts, NextHop, NextHopKey, RouteMetrics};
 use links::next_hops::SharedNextHop;
 use links::reason::Reason;

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use links::interface::LargePacket;
+use links::interface::large_packet::LargePacket;
 
 use ::tcp::Payload;
 use dev_core::{Frame, FramePool};

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use links::interface::{GSO_MAX, Interface, segments};
+use links::interface::Interface;
+use links::interface::gso::{GSO_MAX, segments};
 use links::rings::{Migration, RingUser};
 
 use ::tcp::{Connection, Event, Instant, State, Transmit};

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
 use libc::c_int;
-use links::moderation::Naps;
+use links::moderated_sleep::Naps;
 use sys::Errno;
 
 use crate::sockets::blocking_call::BlockingCall;

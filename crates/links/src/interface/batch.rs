@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dev_core::{Lock, ThreadMode};
 
-use crate::interface::Interface;
 use crate::receiver::Receiver;
 
 /// Those of one interface. The memory of the list is used again.
@@ -15,41 +14,38 @@ pub(super) struct Batch<S> {
     has_some: AtomicBool,
 }
 
-impl<S> Batch<S> {
+impl<S: Receiver> Batch<S> {
     pub(super) fn new(mode: ThreadMode) -> Self {
         Self {
             sockets: Lock::new(mode, Vec::new()),
             has_some: AtomicBool::new(false),
         }
     }
-}
 
-impl<S: Receiver> Interface<S> {
-    /// Has [`Receiver::end_batch`] called for a socket that is receiving from this interface, when the batch is over. Once for each call.
     #[inline]
-    pub fn add_to_batch(&self, socket: S) {
-        let mut sockets = self.batch.sockets.lock();
+    pub(super) fn add(&self, socket: S) {
+        let mut sockets = self.sockets.lock();
         sockets.push(socket);
-        self.batch.has_some.store(true, Ordering::Relaxed);
+        self.has_some.store(true, Ordering::Relaxed);
     }
 
-    /// No lock may be held.
+    /// Has [`Receiver::end_batch`] called for each that was added. No lock may be held.
     #[inline]
-    pub(super) fn end_batch(&self) {
-        if self.batch.has_some.load(Ordering::Relaxed) {
-            self.end_batch_of_some();
+    pub(super) fn end(&self, polled: u32) {
+        if self.has_some.load(Ordering::Relaxed) {
+            self.end_of_some(polled);
         }
     }
 
-    fn end_batch_of_some(&self) {
-        let mut list = self.batch.sockets.lock();
-        self.batch.has_some.store(false, Ordering::Relaxed);
+    fn end_of_some(&self, polled: u32) {
+        let mut list = self.sockets.lock();
+        self.has_some.store(false, Ordering::Relaxed);
         let mut sockets = std::mem::take(&mut *list);
         drop(list);
         for socket in sockets.drain(..) {
-            socket.end_batch(self.spec.index);
+            socket.end_batch(polled);
         }
-        let mut list = self.batch.sockets.lock();
+        let mut list = self.sockets.lock();
         // Another thread has begun a list meanwhile, perhaps.
         if list.capacity() == 0 {
             *list = sockets;

@@ -4,7 +4,7 @@ use dev_core::TxRing;
 use wire::UdpTemplate;
 
 use crate::doorbell;
-use crate::interface::{Sender, Transmitted};
+use crate::interface::sending::{Sender, Transmitted};
 use crate::receiver::Receiver;
 
 /// The parts of a message, of which so many bytes at a time are taken.

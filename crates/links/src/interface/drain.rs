@@ -1,14 +1,48 @@
-//! Rings that nobody polls: what has come is taken in before the ring is full, although the program does something else.
+//! Taking in all that has come: before something changes, and by rings that nobody polls, before they are full, although the program does
+//! something else.
 
 use std::sync::atomic::Ordering;
 
 use dev_core::Backend;
 
 use crate::interface::Interface;
-use crate::interface::receiving::ReceiveRing;
-use crate::receiver::{NoCall, Receiver};
+use crate::interface::receive_ring::ReceiveRing;
+use crate::receiver::{DirectCall, NoCall, Receiver};
+use crate::wait::WakesLater;
 
 impl<S: Receiver> Interface<S> {
+    /// Receives what has come by a ring so far if nobody else is about it.
+    pub(super) fn try_drain_ring<D: DirectCall<S>>(
+        &self,
+        number: usize,
+        direct: &mut Option<D>,
+    ) -> usize {
+        let _wakes = WakesLater::begin();
+        let Some(mut guard) = self.rx.try_lock(number) else {
+            return 0;
+        };
+        let (tables, side) = guard.both();
+        let count = self.receive::<false, _>(tables, side, number, direct);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
+    /// Receives and delivers all that has come by a ring so far. Returns the number of frames.
+    #[cold]
+    pub(super) fn drain_ring(&self, number: usize) -> usize {
+        self.kick_again_before_receiving();
+        let _wakes = WakesLater::begin();
+        let mut guard = self.rx.lock(number);
+        let (tables, side) = guard.both();
+        let count = self.receive::<false, _>(tables, side, number, &mut None::<NoCall>);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
     /// Takes in what has come by each ring, unless a call of the program has received by it since this was last called; a packet more
     /// than `max` is left if it comes after a batch. Returns whether anybody has received.
     pub fn drain_unpolled(&self, max: usize) -> bool {

@@ -9,7 +9,7 @@ use dev_core::{Flow, Frame, GroupMember, GroupTable, Protocol, Steering};
 use crate::delivery::Parsed;
 use crate::family::scoped;
 use crate::interface::Interface;
-use crate::interface::receiving::ReceiveRing;
+use crate::interface::receive_ring::ReceiveRing;
 use crate::interface::sources::is_refused_v6;
 use crate::receiver::{DirectCall, Identity, Receiver};
 

@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use dev_core::{Frame, ThreadMode};
+use dev_core::ThreadMode;
 
-use crate::delivery::Parsed;
-use crate::interface::Interface;
 use crate::interface::large_packet::{LargePacket, Spares};
-use crate::interface::receiving::{ReceiveRing, Tables};
-use crate::receiver::Receiver;
 
 /// The pieces so far of a packet that comes in several frames.
 #[derive(Debug)]
@@ -33,7 +29,7 @@ impl MultiBuffer {
     }
 
     /// Takes one more. The packet, if it was the last. An empty one could not be put together.
-    fn take(&mut self, piece: &[u8], continues: bool) -> Option<LargePacket> {
+    pub(super) fn take(&mut self, piece: &[u8], continues: bool) -> Option<LargePacket> {
         let mut packet = self.packet.take().unwrap_or_else(|| {
             let len = wire::ip::frame_len(piece).unwrap_or(0);
             LargePacket::with_room(len.max(piece.len()), &self.spares)
@@ -45,40 +41,6 @@ impl MultiBuffer {
             return None;
         }
         Some(packet)
-    }
-}
-
-impl<S: Receiver> Interface<S> {
-    /// Takes a piece, and delivers the packet if it is the last. Under the ring's lock.
-    #[cold]
-    pub(super) fn take_piece(
-        &self,
-        receiver: &ReceiveRing<S::Backend>,
-        tables: &Tables<S>,
-        frame: Frame,
-        multi_buffer: &mut MultiBuffer,
-    ) {
-        let continues = frame.continues();
-        let packet = multi_buffer.take(self.pool.data(&frame), continues);
-        self.pool.give(frame);
-        let Some(long) = packet else {
-            return;
-        };
-        let packet = match Parsed::of(long.as_ref(), self.checksums) {
-            Ok(packet) => packet,
-            Err(malformed) => return receiver.count_malformed(malformed),
-        };
-        if tables.refused.contains_source(packet.source()) {
-            return receiver.stats.rx_dropped_malformed.add(1);
-        }
-        let (source, destination) = (packet.source(), packet.destination());
-        match tables.flows.look_up(packet.protocol(), source, destination) {
-            Some(socket) => {
-                let socket = tables.reuseport.choose(&tables.flows, &packet, socket);
-                socket.deliver_large(&packet, long, self.spec.index);
-            }
-            None => receiver.stats.rx_dropped_no_socket.add(1),
-        }
     }
 }
 

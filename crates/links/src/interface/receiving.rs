@@ -1,116 +1,19 @@
-//! The receiving rings of an interface. Each has some of the device's queues, a lock and counters of its own, in cache lines of its own:
-//! threads that receive by two of them have nothing in common. What says whose a packet is they have together, and it is changed by
-//! who holds all their locks.
+//! Receiving: whose a packet is, and its way there.
 
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use descriptors::OwnDescriptor;
-use dev_core::{Backend, FlowTable, Frame, GroupTable, ReceivingSide, RxRing, ThreadMode};
-use stats::RingStats;
+use dev_core::{Backend, Frame, RxRing};
 use wire::ip::{self, Endpoints};
 use wire::{Malformed, ipv4, ipv6};
 
 use crate::delivery::{Arrival, Parsed};
 use crate::interface::Interface;
-use crate::interface::foreign_rings::ForeignRings;
 use crate::interface::multi_buffer::MultiBuffer;
-use crate::interface::reuseport::ReusePort;
-use crate::interface::sending::SendRing;
-use crate::interface::sources::RefusedSources;
+use crate::interface::receive_ring::{ReceiveRing, RxSide, Tables};
+use crate::interface::send_ring::SendRing;
 use crate::interface::stream_detector::StreamDetector;
-use crate::receiver::{DirectCall, NoCall, Receiver};
+use crate::receiver::{DirectCall, Receiver};
 use crate::wait::WakesLater;
-
-/// Whose a packet is.
-pub(super) struct Tables<S: Receiver> {
-    pub(super) flows: FlowTable<S>,
-    pub(super) groups: GroupTable<S>,
-    pub(super) reuseport: ReusePort<S>,
-    pub(super) refused: RefusedSources,
-}
-
-impl<S: Receiver> Tables<S> {
-    pub(super) fn new() -> Self {
-        Self {
-            flows: FlowTable::default(),
-            groups: GroupTable::default(),
-            reuseport: ReusePort::new(),
-            refused: RefusedSources::default(),
-        }
-    }
-}
-
-/// A ring's part under its lock.
-pub(super) struct RxSide<B: Backend> {
-    ring: B::Rx,
-    /// Frames until the next one whose way to the program is timed.
-    until_timed: u32,
-    /// Of a packet that is longer than a frame.
-    multi_buffer: MultiBuffer,
-    stream_detector: StreamDetector,
-    /// Frames that the sending rings of other numbers were not told of.
-    answers: usize,
-}
-
-impl<B: Backend> RxSide<B> {
-    pub(super) fn new(ring: B::Rx, mode: ThreadMode) -> Self {
-        Self {
-            ring,
-            until_timed: 0,
-            multi_buffer: MultiBuffer::new(mode),
-            stream_detector: StreamDetector::default(),
-            answers: 0,
-        }
-    }
-}
-
-/// A receiving ring, but for what is under its lock.
-#[repr(align(128))]
-pub(super) struct ReceiveRing<B: Backend> {
-    pub(super) watch: B::Watch,
-    wait_fds: Vec<Arc<OwnDescriptor>>,
-    pub(super) stats: &'static RingStats,
-    /// See [`Interface::stream_gap_nsec`].
-    pub(super) stream_gap_nsec: AtomicU64,
-    /// What had been received when [`Interface::drain_unpolled`] was last called.
-    pub(super) received_before: AtomicU64,
-    pub(super) foreign: ForeignRings,
-}
-
-impl<B: Backend> ReceiveRing<B> {
-    /// One of `rings`, with the side that goes under its lock.
-    pub(super) fn new(
-        side: ReceivingSide<B>,
-        stats: &'static RingStats,
-        rings: usize,
-    ) -> (Self, B::Rx) {
-        let ring = Self {
-            watch: side.watch,
-            wait_fds: side.wait_fds,
-            stats,
-            stream_gap_nsec: AtomicU64::new(0),
-            received_before: AtomicU64::new(0),
-            foreign: ForeignRings::new(rings),
-        };
-        (ring, side.rx)
-    }
-
-    /// Descriptors that become readable when packets wait.
-    pub(super) fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
-        self.wait_fds.iter().map(|fd| fd.as_raw_fd())
-    }
-
-    pub(super) fn count_malformed(&self, malformed: Malformed) {
-        match malformed {
-            Malformed::UdpChecksum | Malformed::TcpChecksum => {
-                self.stats.rx_dropped_checksum.add(1)
-            }
-            _ => self.stats.rx_dropped_malformed.add(1),
-        }
-    }
-}
 
 /// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
 const FRAMES_PER_TIMED: u32 = 64;
@@ -148,40 +51,8 @@ impl<S: Receiver> Interface<S> {
         count
     }
 
-    /// Receives what has come by a ring so far if nobody else is about it.
-    pub(super) fn try_drain_ring<D: DirectCall<S>>(
-        &self,
-        number: usize,
-        direct: &mut Option<D>,
-    ) -> usize {
-        let _wakes = WakesLater::begin();
-        let Some(mut guard) = self.rx.try_lock(number) else {
-            return 0;
-        };
-        let (tables, side) = guard.both();
-        let count = self.receive::<false, _>(tables, side, number, direct);
-        drop(guard);
-        self.end_batch();
-        self.start_replies();
-        count
-    }
-
-    /// Receives and delivers all that has come by a ring so far. Returns the number of frames.
-    #[cold]
-    pub(super) fn drain_ring(&self, number: usize) -> usize {
-        self.kick_again_before_receiving();
-        let _wakes = WakesLater::begin();
-        let mut guard = self.rx.lock(number);
-        let (tables, side) = guard.both();
-        let count = self.receive::<false, _>(tables, side, number, &mut None::<NoCall>);
-        drop(guard);
-        self.end_batch();
-        self.start_replies();
-        count
-    }
-
     #[inline]
-    fn kick_again_before_receiving(&self) {
+    pub(super) fn kick_again_before_receiving(&self) {
         if self.kick_pending.load(Ordering::Relaxed) {
             self.kick_again_if_pending();
         }
@@ -190,7 +61,7 @@ impl<S: Receiver> Interface<S> {
     /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a sender without pauses does not keep
     /// this one from returning. The two have code of their own: the batch's is a ping-pong's.
     #[inline(always)]
-    fn receive<const BATCH: bool, D: DirectCall<S>>(
+    pub(super) fn receive<const BATCH: bool, D: DirectCall<S>>(
         &self,
         tables: &Tables<S>,
         side: &mut RxSide<S::Backend>,
@@ -247,6 +118,38 @@ impl<S: Receiver> Interface<S> {
         if *for_others >= ANSWERS_MIN {
             let frames = std::mem::take(for_others);
             self.senders_have_answers(frames);
+        }
+    }
+
+    /// Takes a piece, and delivers the packet if it is the last. Under the ring's lock.
+    #[cold]
+    fn take_piece(
+        &self,
+        receiver: &ReceiveRing<S::Backend>,
+        tables: &Tables<S>,
+        frame: Frame,
+        multi_buffer: &mut MultiBuffer,
+    ) {
+        let continues = frame.continues();
+        let packet = multi_buffer.take(self.pool.data(&frame), continues);
+        self.pool.give(frame);
+        let Some(long) = packet else {
+            return;
+        };
+        let packet = match Parsed::of(long.as_ref(), self.checksums) {
+            Ok(packet) => packet,
+            Err(malformed) => return receiver.count_malformed(malformed),
+        };
+        if tables.refused.contains_source(packet.source()) {
+            return receiver.stats.rx_dropped_malformed.add(1);
+        }
+        let (source, destination) = (packet.source(), packet.destination());
+        match tables.flows.look_up(packet.protocol(), source, destination) {
+            Some(socket) => {
+                let socket = tables.reuseport.choose(&tables.flows, &packet, socket);
+                socket.deliver_large(&packet, long, self.spec.index);
+            }
+            None => receiver.stats.rx_dropped_no_socket.add(1),
         }
     }
 
@@ -410,10 +313,9 @@ impl<S: Receiver> Interface<S> {
         };
         if let Some(call) = direct
             && call.waits_for(socket)
+            && call.receive(socket, packet, &frame, arrival)
         {
-            if call.receive(socket, packet, &frame, arrival) {
-                return self.pool.give(frame);
-            }
+            return self.pool.give(frame);
         }
         if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);
@@ -430,46 +332,4 @@ impl<S: Receiver> Interface<S> {
         receiver.count_malformed(malformed);
         self.pool.give(frame);
     }
-
-    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
-    pub fn stream_gap_nsec(&self) -> u64 {
-        let gaps = self.receivers.iter().map(stream_gap_nsec);
-        gaps.filter(|gap| *gap > 0).min().unwrap_or(0)
-    }
-
-    /// The descriptors of the rings by which streams come.
-    pub fn stream_wait_fds(&self) -> impl Iterator<Item = RawFd> {
-        let streams = self.receivers.iter().filter(|it| stream_gap_nsec(*it) > 0);
-        streams.flat_map(ReceiveRing::wait_fds)
-    }
-
-    /// A stream is one again when more has come.
-    pub fn stream_has_paused(&self) {
-        for ring in self.receivers.iter() {
-            ring.stream_gap_nsec.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Descriptors that become readable when packets wait.
-    pub fn wait_fds(&self) -> impl Iterator<Item = RawFd> {
-        self.receivers.iter().flat_map(ReceiveRing::wait_fds)
-    }
-
-    /// The same, each with what counts the wake-ups by it.
-    pub fn counted_wait_fds(&self) -> impl Iterator<Item = (RawFd, &'static RingStats)> {
-        self.receivers.iter().flat_map(|ring| {
-            let stats = ring.stats;
-            ring.wait_fds().map(move |fd| (fd, stats))
-        })
-    }
-
-    /// Frames that it has received so far.
-    pub fn frames_received(&self) -> u64 {
-        let of = |ring: &ReceiveRing<S::Backend>| ring.stats.rx_packets.value();
-        self.receivers.iter().map(of).sum()
-    }
-}
-
-fn stream_gap_nsec<B: Backend>(ring: &ReceiveRing<B>) -> u64 {
-    ring.stream_gap_nsec.load(Ordering::Relaxed)
 }

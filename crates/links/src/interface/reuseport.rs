@@ -7,7 +7,6 @@ use std::net::{IpAddr, SocketAddr};
 use dev_core::{Flow, FlowTable, Protocol, at_any_address};
 
 use crate::delivery::Parsed;
-use crate::interface::Interface;
 use crate::receiver::{Identity, Receiver};
 
 /// Who shares a local address.
@@ -82,6 +81,69 @@ impl<S: Receiver> ReusePort<S> {
         let index = place(self.secret, source, members.len());
         members.get(index).copied().unwrap_or(owner)
     }
+
+    /// Lets a socket have part of a flow that is another's.
+    pub(super) fn add(&mut self, flow: &Flow, owner: S, socket: S) {
+        let group = self.groups.entry(key(flow));
+        let group = group.or_insert_with(|| Group {
+            members: vec![owner],
+            waited_for: HashMap::new(),
+        });
+        let is_there = |it: S| {
+            group
+                .members
+                .iter()
+                .any(|member| member.identity() == it.identity())
+        };
+        if !is_there(socket) {
+            group.changes(flow.local);
+            group.members.push(socket);
+        }
+    }
+
+    /// The other sockets that have part of a flow.
+    pub(super) fn others(&self, flow: &Flow, socket: Identity) -> Vec<S> {
+        let group = self.groups.get(&key(flow));
+        let Some(group) = group.filter(|_| flow.peer.is_none()) else {
+            return Vec::new();
+        };
+        let others = group
+            .members
+            .iter()
+            .filter(|member| member.identity() != socket);
+        others.copied().collect()
+    }
+
+    /// Takes its part of a flow away from a socket. `false`: it has the flow alone.
+    pub(super) fn remove(
+        &mut self,
+        flows: &mut FlowTable<S>,
+        flow: &Flow,
+        socket: Identity,
+    ) -> bool {
+        let Some(group) = self.groups.get_mut(&key(flow)) else {
+            return false;
+        };
+        let members = &mut group.members;
+        let Some(place) = members
+            .iter()
+            .position(|member| member.identity() == socket)
+        else {
+            return false;
+        };
+        // The last one takes its place, as in the kernel.
+        members.swap_remove(place);
+        if let Some(first) = members.first().copied() {
+            flows.remove(flow);
+            let _ = flows.insert(flow, first);
+        }
+        if members.len() < 2 {
+            self.groups.remove(&key(flow));
+        } else {
+            group.changes(flow.local);
+        }
+        true
+    }
 }
 
 /// The place of a sender among so many: the upper bits of a product (`reciprocal_scale`).
@@ -120,80 +182,6 @@ impl<S: Receiver> Group<S> {
 
 fn key(flow: &Flow) -> (Protocol, SocketAddr) {
     (flow.protocol, flow.local)
-}
-
-impl<S: Receiver> Interface<S> {
-    /// Lets a socket have part of a flow that is another's.
-    pub fn share(&self, flow: &Flow, owner: S, socket: S) {
-        let mut tables = self.rx.lock_all();
-        let group = tables.reuseport.groups.entry(key(flow));
-        let group = group.or_insert_with(|| Group {
-            members: vec![owner],
-            waited_for: HashMap::new(),
-        });
-        let is_there = |it: S| {
-            group
-                .members
-                .iter()
-                .any(|member| member.identity() == it.identity())
-        };
-        if !is_there(socket) {
-            group.changes(flow.local);
-            group.members.push(socket);
-        }
-    }
-
-    /// The other sockets that have part of a flow.
-    pub fn sharers(&self, flow: &Flow, socket: Identity) -> Vec<S> {
-        let guard = self.rx.lock(0);
-        let Some(group) = guard.common().reuseport.groups.get(&key(flow)) else {
-            return Vec::new();
-        };
-        let others = group
-            .members
-            .iter()
-            .filter(|member| member.identity() != socket);
-        if flow.peer.is_none() {
-            others.copied().collect()
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Takes a flow away from a socket: it is left to the others that have it, or to the kernel.
-    pub fn leave_flow(&self, flow: &Flow, socket: Identity) {
-        if flow.peer.is_some() || !self.leave_share(flow, socket) {
-            self.detach(flow);
-        }
-    }
-
-    /// `false`: it has the flow alone.
-    fn leave_share(&self, flow: &Flow, socket: Identity) -> bool {
-        let mut tables = self.rx.lock_all();
-        let tables = &mut *tables;
-        let Some(group) = tables.reuseport.groups.get_mut(&key(flow)) else {
-            return false;
-        };
-        let members = &mut group.members;
-        let Some(place) = members
-            .iter()
-            .position(|member| member.identity() == socket)
-        else {
-            return false;
-        };
-        // The last one takes its place, as in the kernel.
-        members.swap_remove(place);
-        if let Some(first) = members.first().copied() {
-            tables.flows.remove(flow);
-            let _ = tables.flows.insert(flow, first);
-        }
-        if members.len() < 2 {
-            tables.reuseport.groups.remove(&key(flow));
-        } else {
-            group.changes(flow.local);
-        }
-        true
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use dev_core::{Merging, TxRing};
 
-use crate::interface::{Interface, Sender};
+use crate::interface::Interface;
+use crate::interface::sending::Sender;
 use crate::receiver::Receiver;
 
 /// What became of a connection's segments.
@@ -12,7 +13,7 @@ pub struct Burst {
     pub count: usize,
     /// There may be more: the ring was full.
     pub is_full: bool,
-    /// [`Interface::start_replies`] or [`Sender::start_segments`] has to tell the device.
+    /// `Interface::start_replies` or [`Sender::start_segments`] has to tell the device.
     pub needs_kick: bool,
 }
 

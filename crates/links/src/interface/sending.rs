@@ -1,17 +1,16 @@
-//! The sending rings of an interface. Each has a lock, a doorbell and counters of its own, in cache lines of its own: threads that send
-//! by two of them have nothing in common. Ring 0 counts where the receiving side does.
+//! Sending: frames into a ring, and the kick that makes the device take them.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use dev_core::{Backend, Kick, KickOutcome, Lock, ThreadMode, TxRing};
-use stats::RingStats;
+use dev_core::{Backend, Kick, KickOutcome, TxRing};
 use wire::UdpTemplate;
 
-use crate::doorbell::{self, Doorbell, Follows, Notify};
+use crate::doorbell::{self, Follows, Notify};
 use crate::interface::Interface;
+use crate::interface::send_ring::SendRing;
 use crate::receiver::Receiver;
 use crate::rings::{Reserved, RingUser};
 
@@ -29,41 +28,6 @@ pub enum Transmitted {
     LargerThanFrame,
     /// The device is gone.
     Lost,
-}
-
-/// A sending ring. Two cache lines at a time come into a core's cache.
-#[repr(align(128))]
-pub(super) struct SendRing<B: Backend> {
-    pub(super) tx: Lock<B::Tx>,
-    kick: B::Kick,
-    pub(super) doorbell: Doorbell,
-    /// Frames are in the ring that the device did not take at the last kick.
-    kick_pending: AtomicBool,
-    /// What was received has made sockets send by this ring, and the device does not know.
-    has_replies: AtomicBool,
-    pub(super) stats: &'static RingStats,
-}
-
-impl<B: Backend> SendRing<B> {
-    pub(super) fn new(
-        (tx, kick): (B::Tx, B::Kick),
-        mode: ThreadMode,
-        stats: &'static RingStats,
-    ) -> Self {
-        Self {
-            tx: Lock::new(mode, tx),
-            kick,
-            doorbell: Doorbell::default(),
-            kick_pending: AtomicBool::new(false),
-            has_replies: AtomicBool::new(false),
-            stats,
-        }
-    }
-
-    /// Frames that were sent by it.
-    pub(super) fn sent(&self) -> u64 {
-        self.stats.tx_packets.value()
-    }
 }
 
 /// One of an interface's sending rings.

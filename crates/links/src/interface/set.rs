@@ -4,7 +4,8 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use super::{Interface, RingSet};
+use crate::interface::Interface;
+use crate::interface::ring_set::RingSet;
 use crate::receiver::{DirectCall, NoCall, Receiver};
 
 /// Interfaces of one [`Part`]: more than most hosts have.
@@ -87,7 +88,7 @@ impl<S: Receiver> Drop for Part<S> {
 }
 
 impl<S: Receiver> InterfaceSet<S> {
-    pub const fn new() -> Self {
+    pub const fn none() -> Self {
         Self {
             count: AtomicUsize::new(0),
             has_several_rings: AtomicBool::new(false),

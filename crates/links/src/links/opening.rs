@@ -6,7 +6,8 @@ use dev_core::{Backend, LinkSpec, OpenError, Port, RingsMax};
 use stats::RingSlot;
 
 use crate::frames;
-use crate::interface::{Interface, RINGS_MAX};
+use crate::interface::Interface;
+use crate::interface::ring_set::RINGS_MAX;
 use crate::links::Links;
 use crate::links::not_open::NotOpen;
 use crate::links::states::{Absent, Opening};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dev_core::Protocol;
 use links::family::{Versions, scope_of, stays_in_host};
-use links::interface::RingLease;
+use links::interface::sending::RingLease;
 use links::network::{FlowPorts, NextHop, NextHopKey};
 use links::next_hops::SharedNextHop;
 use links::reason::Reason;
