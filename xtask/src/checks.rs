@@ -45,6 +45,18 @@ const DEBUG_PASS: &[&str] = &[
 /// Tests of `libvma` that run real programs with and without the library.
 const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
 
+/// Tests of `libvma` that wait for timers most of their time, the kernel's and the library's.
+const SLEEPING: &[&str] = &[
+    "destroyed",
+    "held_listeners",
+    "link_errors",
+    "multicast",
+    "remains",
+    "seldom",
+    "stream_calls",
+    "stream_states",
+];
+
 /// Everyday servers, whose rates are compared: nothing else runs beside them.
 const SHIPPED: &str = "shipped";
 /// Has them judge the rates.
@@ -170,11 +182,18 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
     let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.
     if let Some(library) = &library {
-        let LibraryTests { own, programs } = library_tests()?;
+        let LibraryTests {
+            own,
+            programs,
+            sleeping,
+        } = library_tests()?;
+        let mut sleeping = tested_all(library, &sleeping);
+        sleeping.args(["--", THREADS_THAT_SLEEP]);
         let own = || tested_all(library, &own);
         let beside = [
             ("others", tested(library, OTHERS)),
             ("programs", tested_all(library, &programs)),
+            ("sleeping", sleeping),
             ("TCP engine", tested(library, TCP_ENGINE)),
             ("kernel's", left_to_kernel(library, LEFT_FOR_AN_OPTION)),
         ];
@@ -283,6 +302,8 @@ struct LibraryTests {
     own: Vec<String>,
     /// The tables of real programs, which wait for these much of their time.
     programs: Vec<String>,
+    /// See [`SLEEPING`].
+    sleeping: Vec<String>,
 }
 
 /// All but the POSIX cases and the everyday servers.
@@ -296,13 +317,17 @@ fn library_tests() -> Result<LibraryTests, Failure> {
         .filter(|name| !name.starts_with("posix_") && name != SHIPPED)
         .collect();
     names.sort();
-    let is_table = |name: &String| PROGRAM_TABLES.contains(&name.as_str());
-    let (programs, own): (Vec<_>, Vec<_>) = names.into_iter().partition(is_table);
-    let target = |name: &String| format!("--test={name}");
-    let targets = |names: Vec<String>| names.iter().map(target).collect();
+    let mut take = |group: &[&str]| {
+        let (taken, rest) = std::mem::take(&mut names)
+            .into_iter()
+            .partition::<Vec<_>, _>(|name| group.contains(&name.as_str()));
+        names = rest;
+        taken.iter().map(|name| format!("--test={name}")).collect()
+    };
     Ok(LibraryTests {
-        own: targets(own),
-        programs: targets(programs),
+        programs: take(PROGRAM_TABLES),
+        sleeping: take(SLEEPING),
+        own: names.iter().map(|name| format!("--test={name}")).collect(),
     })
 }
 
