@@ -1,27 +1,29 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
-mod control;
+pub(crate) mod control;
 mod descriptors;
 mod destroyed;
 mod end;
 mod followers;
-mod fork;
+pub(crate) mod fork;
 mod guardian;
 mod inline_waits;
 mod kernel_sockets;
 mod kinds;
 pub mod monitor;
-mod moved_descriptor;
+pub(crate) mod moved_descriptor;
 mod multiplex;
+mod orphan_table;
 mod orphans;
 mod program;
 mod progress;
 mod retire;
-mod rights;
+pub(crate) mod rights;
 mod shared_ports;
 mod started;
 mod streams;
 mod tasks;
+mod wake_channels;
 
 use std::ops::Deref;
 use std::ptr;
@@ -44,16 +46,11 @@ use crate::process::thread_request::ThreadRequests;
 use crate::sockets::host;
 use crate::sockets::kernel_sockets::KernelSockets;
 use crate::sockets::slab::Slab;
-use crate::tcp;
-use crate::udp;
+use crate::{tcp, udp};
 
-pub use control::LogControls;
-pub use fork::Inherited;
-use fork::WakeChannels;
 pub use kinds::{AnySocket, Object};
-pub use moved_descriptor::OldNumberUsers;
-use orphans::Orphans;
-pub use rights::Whose;
+use orphan_table::Orphans;
+use wake_channels::WakeChannels;
 
 /// A UDP socket over IPv4.
 pub type UdpSocket<B> = udp::UdpSocket<AnySocket<B>>;

@@ -28,9 +28,12 @@ pub use crate::tcp::{
     Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
     StreamOutcome, takes_over_connection,
 };
+pub use engine::control::LogControls;
+pub use engine::fork::Inherited;
+pub use engine::moved_descriptor::OldNumberUsers;
+pub use engine::rights::Whose;
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, Inherited, LogControls, Object, OldNumberUsers,
-    PolledSockets, TcpSocket, UdpSocket, Whose, monitor,
+    AnySocket, Engine, EpollSet, Host, Object, PolledSockets, TcpSocket, UdpSocket, monitor,
 };
 pub use links::doorbell::Follows;
 pub use links::family::Family;
@@ -48,12 +51,12 @@ pub use mux::{MuxCall, MuxOutcome, SelectSets, epoll_has_called_back, epoll_may_
 pub use process::credentials::{Change as RightsChange, Credentials, UNCHANGED as UNCHANGED_USER};
 pub use process::door::ask_for_started_with;
 pub use sockets::blocking_call::BlockingCall;
+pub use sockets::changes::silence_changes;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC};
 pub use sockets::sleep::{Sleep, Woken};
-pub use sockets::socket::silence_changes;
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};
@@ -75,11 +78,11 @@ pub mod parts {
     pub use crate::mux::epoll::EpollSet;
     pub use crate::mux::poll::PolledSockets;
     pub use crate::mux::{MuxStack, Registration};
-    pub use crate::sockets::attachment::MayOpen;
     pub use crate::sockets::direct::DirectReceive;
     pub use crate::sockets::host::Host;
     pub use crate::sockets::readiness::Watcher;
     pub use crate::sockets::socket::SocketCore;
+    pub use crate::sockets::stack::MayOpen;
     pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
     pub use crate::tcp::{TcpSocket, TcpStack};
     pub use crate::udp::{UdpSocket, UdpStack};

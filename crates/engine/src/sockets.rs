@@ -2,10 +2,13 @@
 
 pub(crate) mod attachment;
 pub(crate) mod blocking_call;
+pub(crate) mod changes;
 pub(crate) mod control;
+mod detaching;
 pub(crate) mod direct;
 pub(crate) mod events;
 pub(crate) mod exception;
+mod explanation;
 pub(crate) mod fd_table;
 mod follow;
 pub(crate) mod hand_over;
@@ -26,9 +29,12 @@ pub(crate) mod port_place;
 pub(crate) mod port_users;
 pub(crate) mod ports;
 pub(crate) mod readiness;
+mod receiving_rings;
 pub(crate) mod ring_choice;
+mod ring_requests;
 pub(crate) mod rules;
 pub(crate) mod seats;
+mod shadow;
 pub(crate) mod shared;
 pub(crate) mod slab;
 pub(crate) mod sleep;

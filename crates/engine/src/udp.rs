@@ -17,7 +17,6 @@ mod send_options;
 mod socket;
 mod truesize;
 
-use datagram::Received;
 pub(crate) use groups::follow_port;
 pub(crate) use port_sharing::look_after_shared_ports;
 pub use receive::{RecvCall, RecvOutcome};

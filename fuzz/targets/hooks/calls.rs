@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use engine::user_memory::is_writable;
-use engine::{Errno, Follows, Message, REHEARSAL, RecvCall, RecvOutcome, SendOutcome, Sleep};
+use engine::{Errno, Follows, Message, DUMMY_SEND, RecvCall, RecvOutcome, SendOutcome, Sleep};
 use libc::{c_int, iovec, msghdr, sockaddr_in};
 
 use crate::host::{Host, PEER, Pair};
@@ -238,7 +238,7 @@ pub fn send(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let SendOutcome::Done(len) = outcome else {
         return;
     };
-    if flags & REHEARSAL != 0 {
+    if flags & DUMMY_SEND != 0 {
         return;
     }
     assert!(is_good && !place.is_null(), "sent to nobody");

@@ -10,11 +10,12 @@ use libc::c_int;
 use links::family::Family;
 use links::reason::Reason;
 
-use crate::engine::{Engine, Object, TcpSocket, UdpSocket};
+use crate::engine::{Engine, TcpSocket, UdpSocket};
+
+use crate::engine::kinds::Object;
 use crate::mux::{epoll_copied, epoll_passed};
-use crate::sockets::hand_over;
-use crate::sockets::offload;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::{hand_over, offload};
 use crate::tcp;
 use crate::udp::follow_port;
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use dev_core::Backend;
 use tcp::Instant;
 
-use crate::engine::{AnySocket, Engine};
+use crate::engine::kinds::AnySocket;
+
+use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched, is_lost};
 
 /// How often is looked for connections that are not watched yet.

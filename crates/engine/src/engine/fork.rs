@@ -15,4 +15,3 @@ mod owner;
 mod port_checks;
 
 pub use adoption::Inherited;
-pub(super) use adoption::WakeChannels;

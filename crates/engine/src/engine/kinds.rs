@@ -9,11 +9,10 @@ use links::{Identity, Receiver};
 
 use crate::mux::Registration;
 use crate::mux::epoll::EpollSet;
-use crate::sockets::attachment::MayOpen;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
 use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::{Described, Stack};
+use crate::sockets::stack::{Described, MayOpen, Stack};
 use crate::tcp::{TcpSocket, TcpStack};
 use crate::udp::{UdpSocket, UdpStack};
 

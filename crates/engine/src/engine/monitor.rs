@@ -10,6 +10,8 @@ use stats::ControlSocket;
 use sys::{Leader, ProgramEnd};
 
 use crate::cpu_sharing;
+use crate::engine::Engine;
+use crate::engine::control::LogControls;
 use crate::engine::destroyed::Destroyed;
 use crate::engine::followers::Followers;
 use crate::engine::guardian::Guardian;
@@ -22,7 +24,6 @@ use crate::engine::tasks::{
     AdoptedSockets, Called, Descendants, Exemptions, Gauges, Ipsec, LostDescriptors,
     NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
 };
-use crate::engine::{Engine, LogControls};
 use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
 

@@ -6,7 +6,9 @@
 use dev_core::Backend;
 use links::wait::Sleeps;
 
-use crate::engine::{Engine, Object};
+use crate::engine::Engine;
+
+use crate::engine::kinds::Object;
 
 /// Those that may use the old number.
 #[derive(Debug)]

@@ -7,7 +7,9 @@ use libc::{c_int, epoll_event};
 use links::reason::Reason;
 use sys::Errno;
 
-use crate::engine::{Engine, EpollSet, Object, PolledSockets};
+use crate::engine::{Engine, EpollSet, PolledSockets};
+
+use crate::engine::kinds::Object;
 use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::stack::{Described, Stack};
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use dev_core::Backend;
 use links::reason::Reason;
 
-use crate::engine::{AnySocket, Engine, Object};
+use crate::engine::kinds::{AnySocket, Object};
+
+use crate::engine::Engine;
 use crate::process::thread_request::END;
 use crate::sockets::hand_over;
 

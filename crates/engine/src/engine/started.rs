@@ -7,7 +7,9 @@ use links::reason::Reason;
 use ::tcp::Instant;
 use dev_core::Backend;
 
-use crate::engine::{AnySocket, Engine};
+use crate::engine::kinds::AnySocket;
+
+use crate::engine::Engine;
 use crate::process::door::Door;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::throttle::Throttle;

@@ -8,7 +8,9 @@ use libc::c_int;
 use links::reason::Reason;
 use sys::{Errno, SegmentError};
 
-use crate::engine::{AnySocket, Engine, TcpSocket};
+use crate::engine::kinds::AnySocket;
+
+use crate::engine::{Engine, TcpSocket};
 use crate::sockets::hand_over;
 use crate::tcp;
 

@@ -8,7 +8,9 @@ use links::netconf_network::NetconfNetwork;
 use stats::ControlSocket;
 use tcp::Instant;
 
-use crate::engine::{Engine, LogControls};
+use crate::engine::Engine;
+
+use crate::engine::control::LogControls;
 use crate::process::event_loop::{self, Next, Task, Watched, is_lost};
 use crate::process::recall_channel::SHUT_DOWN;
 use crate::process::throttle::Throttle;

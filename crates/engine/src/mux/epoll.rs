@@ -22,10 +22,9 @@ use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::mux::ready_list::{ReadyList, Visit};
 use crate::mux::registration::{After, Registration};
-use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::sockets::socket;
 use crate::sockets::stack::{SocketWatcher, Stack};
+use crate::sockets::{changes, events};
 
 pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 
@@ -144,7 +143,7 @@ impl<S: MuxStack> EpollSet<S> {
     }
 
     /// The kernel has reported these events to such a thread; returns how many of them are the program's. `others_wait`: as for
-    /// [`EpollSet::take_out_eviction`]; `silence_before`: [`silence_changes`](socket::silence_changes) before the kernel was asked.
+    /// [`EpollSet::take_out_eviction`]; `silence_before`: [`silence_changes`](changes::silence_changes) before the kernel was asked.
     pub fn kernel_has_reported(
         &self,
         events: &mut [epoll_event],
@@ -432,7 +431,7 @@ impl<S: MuxStack> EpollSet<S> {
     pub(super) fn kernel_events(&self, events: &mut [epoll_event]) -> Result<usize, Errno> {
         // Before the question: what comes after it is not in the answer.
         let asked_nsec = sys::tick_nsec();
-        let silence_before = socket::silence_changes();
+        let silence_before = changes::silence_changes();
         let reported = sys::epoll_now(self.epfd.load(Ordering::Relaxed), events)?;
         let found = self.take_out_eviction(&mut events[..reported], || true);
         let found = self.take_out_untrue(&mut events[..found], silence_before);

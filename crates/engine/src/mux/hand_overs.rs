@@ -8,15 +8,14 @@ use libc::epoll_event;
 use crate::mux::MuxStack;
 use crate::mux::epoll::EpollSet;
 use crate::mux::registration::Registration;
-use crate::sockets::events;
-use crate::sockets::socket;
+use crate::sockets::{changes, events};
 
 /// What is told of a socket that is closed.
 const UNTRUE: u32 = events::HUP | events::ERR;
 
 impl<S: MuxStack> EpollSet<S> {
     /// Takes out what the kernel has told of sockets that it knows nothing of; returns how many events are left.
-    /// `silence_before`: [`silence_changes`](socket::silence_changes) before the kernel was asked.
+    /// `silence_before`: [`silence_changes`](changes::silence_changes) before the kernel was asked.
     #[inline]
     pub(super) fn take_out_untrue(&self, events: &mut [epoll_event], silence_before: u32) -> usize {
         let is_suspect = |event: &epoll_event| event.events & UNTRUE != 0;
@@ -37,7 +36,7 @@ impl<S: MuxStack> EpollSet<S> {
             }
             fence(Ordering::Acquire);
             // It may have arrived since.
-            socket::silence_changes() != silence_before
+            changes::silence_changes() != silence_before
                 && core.is_committed()
                 && !is_closed(member.fd)
         };

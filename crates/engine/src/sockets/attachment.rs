@@ -4,30 +4,20 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dev_core::Flow;
+use links::Receiver;
 use links::family::Family;
 use links::groups::SocketGroups;
 use links::interface::Interface;
-use stats::{GroupSlot, Segment, SocketStats};
+use stats::{GroupSlot, SocketStats};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::own_rings::OwnRings;
 use crate::sockets::ring_choice::RingChoice;
 use crate::sockets::shared::Shared;
-use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
-
-/// Whether interfaces may be opened for a socket that follows the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MayOpen {
-    /// They may: the caller has to ask again.
-    Yes,
-    /// They have been, as far as that is possible.
-    No,
-}
 
 /// The flows of a socket and how many descriptors stand for it.
 #[derive(Debug)]
-pub(crate) struct Attachment<S: Stack> {
+pub(crate) struct Attachment<S: Receiver> {
     pub(crate) descriptors: u32,
     /// The address that it is bound to.
     pub(crate) local: SocketAddr,
@@ -44,13 +34,13 @@ pub(crate) struct Attachment<S: Stack> {
     /// Number of the rule that decided last, or 0.
     pub(crate) rule: u32,
     /// Multicast groups that the socket is a member of, as readers see them.
-    shown_groups: Vec<IpAddr>,
+    pub(super) shown_groups: Vec<IpAddr>,
     /// How readers see them, in the same order.
-    group_slots: Vec<GroupSlot>,
+    pub(super) group_slots: Vec<GroupSlot>,
     /// What the reason is about, as readers see it.
     pub(crate) detail: String,
     /// Readers see groups that go through the kernel.
-    lists_groups: bool,
+    pub(super) lists_groups: bool,
     pub(crate) flows: Vec<(&'static Interface<S>, Flow)>,
     pub(crate) own_rings: OwnRings<S>,
     /// `SO_VMA_RING_ALLOC_LOGIC`
@@ -61,7 +51,7 @@ pub(crate) struct Attachment<S: Stack> {
     pub(crate) inherited: Option<(Shared, u32)>,
 }
 
-impl<S: Stack> Default for Attachment<S> {
+impl<S: Receiver> Default for Attachment<S> {
     fn default() -> Self {
         Self {
             descriptors: 0,
@@ -85,7 +75,7 @@ impl<S: Stack> Default for Attachment<S> {
     }
 }
 
-impl<S: Stack> Attachment<S> {
+impl<S: Receiver> Attachment<S> {
     /// Whether sockets of other processes may come to have the port, too.
     pub(crate) fn reuses_address(&self) -> bool {
         self.reuses_address
@@ -119,7 +109,7 @@ impl<S: Stack> Attachment<S> {
     }
 
     /// Shows what the socket's reason is about, and its groups. `past_kernel`: those that it has as one who receives from every group.
-    fn explain(&mut self, counters: &SocketStats, detail: &str, past_kernel: &[IpAddr]) {
+    pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str, past_kernel: &[IpAddr]) {
         if self.detail != detail {
             detail.clone_into(&mut self.detail);
         }
@@ -151,96 +141,3 @@ impl<S: Stack> Attachment<S> {
 
 /// Groups that a detail has room for.
 const GROUPS_SHOWN: usize = 4;
-
-impl<S: Stack> SocketCore<S> {
-    /// Takes note of what the socket is to a multicast group on the host's interfaces now.
-    pub(crate) fn refresh_membership(&self, segment: &Segment, group: IpAddr, links: &[u32]) {
-        let mut attachment = self.attachment();
-        attachment.groups.refresh(self.fd(), group, links);
-        let is_member = attachment.groups.is_member(group, links);
-        let known = attachment.shown_groups.iter().position(|it| *it == group);
-        match known {
-            None if is_member => {
-                let slot = segment.claim_group();
-                slot.fd.set(self.fd());
-                slot.group.set(SocketAddr::new(group, 0));
-                attachment.group_slots.push(slot);
-                attachment.shown_groups.push(group);
-            }
-            Some(place) if !is_member => {
-                attachment.shown_groups.swap_remove(place);
-                attachment.group_slots.swap_remove(place);
-            }
-            _ => {}
-        }
-    }
-
-    /// The same after a change to one of them.
-    pub(crate) fn explain_group_change(&self, is_past_kernel: bool) {
-        let lists_groups = self.attachment().lists_groups;
-        if lists_groups || !is_past_kernel {
-            self.explain_groups();
-        }
-    }
-
-    /// Shows which of the socket's groups go through the kernel.
-    pub(crate) fn explain_groups(&self) {
-        let detail = self.attachment().detail.clone();
-        self.explain(&detail);
-    }
-
-    /// Shows what the socket's reason is about, and its groups.
-    pub(crate) fn explain(&self, detail: &str) {
-        let (any, groups) = {
-            let attachment = self.attachment();
-            let any = attachment.groups.any.clone();
-            let has_any = !any.is_empty();
-            (any, has_any.then(|| attachment.shown_groups.clone()))
-        };
-        let mut past_kernel = groups.unwrap_or_default();
-        past_kernel.retain(|group| {
-            let of_version = any.iter().filter(|it| it.port.1 == group.is_ipv6());
-            let mut addresses = of_version.map(|it| (it, SocketAddr::new(*group, it.port.0)));
-            addresses.any(|(it, address)| it.interface.is_group_steered(address))
-        });
-        let mut attachment = self.attachment();
-        attachment.explain(self.counters(), detail, &past_kernel);
-    }
-
-    /// Has the kernel serve the socket's groups, and all their receivers.
-    pub(crate) fn leave_group_flows(&self) {
-        self.leave_any(true);
-        let flows = std::mem::take(&mut self.attachment().groups.flows);
-        for (_, address, interface) in flows.into_places() {
-            interface.leave_group(address, self.identity());
-        }
-    }
-
-    /// Takes the socket from those who receive from every group. `gets_more`: the kernel would still give it what comes.
-    pub(crate) fn leave_any(&self, gets_more: bool) {
-        let any = std::mem::take(&mut self.attachment().groups.any);
-        for it in any {
-            it.interface.leave_any(it.port, self.identity(), gets_more);
-        }
-    }
-
-    /// Takes every flow away from the socket.
-    pub(crate) fn drop_flows(&self) {
-        let flows = std::mem::take(&mut self.attachment().flows);
-        for (interface, flow) in flows {
-            interface.leave_flow(&flow, self.identity());
-        }
-        self.leave_group_flows();
-        drop(self.end_receiving());
-        self.stamped.clear();
-    }
-}
-
-/// A detail behind the words of a log line.
-pub(crate) fn in_parentheses(detail: &str) -> String {
-    if detail.is_empty() {
-        String::new()
-    } else {
-        format!(" ({detail})")
-    }
-}

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use links::network::NetworkChange;
 use links::reason::Reason;
 
-use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
-use crate::sockets::stack::Stack;
+use crate::sockets::stack::{MayOpen, Stack};
 
 impl<S: Stack> Host<S> {
     /// The kernel's socket may have got other addresses: `bind(2)`, `connect(2)`, or a first send.

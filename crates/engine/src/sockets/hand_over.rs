@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use links::reason::Reason;
 use vma_config::rules::ProcessRule;
 
-use crate::sockets::attachment::in_parentheses;
 use crate::sockets::host::Host;
 use crate::sockets::offload::NotOffloaded;
 use crate::sockets::stack::Stack;
@@ -75,4 +74,13 @@ pub(crate) fn lend<S: Stack>(host: &Host<S>, socket: S, reason: Reason) {
     core.release();
     core.set_reason(reason);
     core.interfaces_changed();
+}
+
+/// A detail behind the words of a log line.
+pub(crate) fn in_parentheses(detail: &str) -> String {
+    if detail.is_empty() {
+        String::new()
+    } else {
+        format!(" ({detail})")
+    }
 }

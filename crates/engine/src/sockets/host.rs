@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use dev_core::{Admission, FramePool};
@@ -23,7 +23,6 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
-use crate::sockets::withdrawal::Withdrawal;
 
 /// What the sockets of a process stand on.
 #[derive(Debug)]
@@ -55,6 +54,14 @@ pub struct Host<S: Stack> {
     pub(crate) overflow: &'static SocketStats,
     /// Why all sockets are the kernel's, and when that was last looked for.
     pub(super) withdrawal: Withdrawal,
+}
+
+/// Whether all sockets of the process are the kernel's for good (`withdrawal.rs`).
+#[derive(Debug, Default)]
+pub(super) struct Withdrawal {
+    /// The reason, or 0.
+    pub(super) reason: AtomicU32,
+    pub(super) looked_nsec: AtomicU64,
 }
 
 impl<S: Stack> Host<S> {

@@ -11,7 +11,7 @@ use links::family::Versions;
 use links::groups::SocketGroups;
 use links::network::PortUser;
 
-use crate::sockets::socket::commits;
+use crate::sockets::changes::commits;
 use crate::sockets::stack::Stack;
 
 /// Those of one port.

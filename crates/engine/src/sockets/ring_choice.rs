@@ -1,13 +1,8 @@
 //! `SO_VMA_RING_ALLOC_LOGIC` (`vma_extra.h`): a socket says itself with which others it has its rings together.
 
 use libc::c_int;
-use links::rings::{RingPolicy, RingSharers, RingUser};
-use links::settings::Settings;
+use links::rings::{RingPolicy, RingSharers};
 use vma_config::RingLogic;
-
-use crate::sockets::host::Host;
-use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
 
 /// The option's number, at level `SOL_SOCKET`.
 pub const SO_VMA_RING_ALLOC_LOGIC: c_int = 2810;
@@ -33,9 +28,9 @@ const PER_USER_ID: u32 = 11;
 /// What one call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingAsk {
-    sharers: RingSharers,
-    sends: bool,
-    receives: bool,
+    pub(super) sharers: RingSharers,
+    pub(super) sends: bool,
+    pub(super) receives: bool,
 }
 
 impl RingAsk {
@@ -73,8 +68,8 @@ impl RingAsk {
 /// What a socket has chosen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RingChoice {
-    send: Option<RingSharers>,
-    receive: Option<RingSharers>,
+    pub(super) send: Option<RingSharers>,
+    pub(super) receive: Option<RingSharers>,
 }
 
 impl RingChoice {
@@ -84,46 +79,9 @@ impl RingChoice {
             .map_or(usual, |sharers| usual.with_sharers(sharers))
     }
 
-    fn send(self, usual: RingPolicy) -> RingPolicy {
+    pub(super) fn send(self, usual: RingPolicy) -> RingPolicy {
         self.send
             .map_or(usual, |sharers| usual.with_sharers(sharers))
-    }
-}
-
-impl<S: Stack> Host<S> {
-    /// A socket asks for rings. It has them at once, on interfaces that have several; a connection keeps those that it began with.
-    pub fn rings_are_asked_for(&self, socket: impl Into<S>, ask: RingAsk) {
-        let socket = socket.into();
-        let mut attachment = socket.core().attachment();
-        let choice = &mut attachment.ring_choice;
-        if ask.sends {
-            choice.send = Some(ask.sharers);
-        }
-        if ask.receives {
-            choice.receive = Some(ask.sharers);
-            attachment.own_rings.forget_user();
-        }
-        drop(attachment);
-        self.links.rings_are_chosen(ask.sends, ask.receives);
-        socket.follow_ring_choice(self);
-    }
-}
-
-impl<S: Stack> SocketCore<S> {
-    /// By what the rings are chosen that the socket sends by.
-    pub(crate) fn sending_policy(&self, settings: &Settings) -> RingPolicy {
-        self.attachment().ring_choice.send(settings.rings_tx)
-    }
-
-    /// Whose rings it sends by if the calling thread sends.
-    pub(crate) fn present_sender(&self, settings: &Settings) -> RingUser {
-        RingUser::present(self.sending_policy(settings), self.number())
-    }
-
-    /// It was accepted from a listener.
-    pub(crate) fn inherit_ring_choice(&self, listener: &Self) {
-        let choice = listener.attachment().ring_choice;
-        self.attachment().ring_choice = choice;
     }
 }
 

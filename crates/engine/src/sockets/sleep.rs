@@ -22,7 +22,8 @@ use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
 use crate::sockets::interrupt;
 use crate::sockets::seats::{self, Kernels, Seen};
-use crate::sockets::socket::{Shadow, SocketCore};
+use crate::sockets::shadow::Shadow;
+use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 /// Descriptors that fit without further memory.

@@ -3,9 +3,7 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dev_core::Protocol;
@@ -16,72 +14,18 @@ use links::interface::set::InterfaceSet;
 use links::interface::stamped_interfaces::StampedInterfaces;
 use links::reason::Reason;
 use stats::{SocketSlot, SocketStats};
-use sys::Errno;
 use vma_config::rules::ProcessRule;
 
 use crate::sockets::attachment::Attachment;
+use crate::sockets::changes::{note_commit, note_silence_change};
 use crate::sockets::events;
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
+use crate::sockets::shadow::Shadow;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
-
-/// How often the kernel's half of a socket has begun to tell the truth, or has ceased to.
-static SILENCE_CHANGES: AtomicU32 = AtomicU32::new(0);
-
-/// A number that is another one when connections have gone to the kernel's sockets, or have come from there.
-#[inline]
-pub fn silence_changes() -> u32 {
-    SILENCE_CHANGES.load(Ordering::Acquire)
-}
-
-/// How often a socket of the process has come to be the kernel's for good.
-static COMMITS: AtomicU64 = AtomicU64::new(0);
-
-/// That number: as long as it stays the same, no other one is.
-pub(crate) fn commits() -> u64 {
-    COMMITS.load(Ordering::Acquire)
-}
-
-/// What the kernel's socket says about a descriptor that the engine needs for every call.
-#[derive(Debug, Default)]
-pub(crate) struct Shadow {
-    /// The descriptor, as long as it is open.
-    pub(crate) fd: AtomicI32,
-    /// The socket's inode number: another one behind the descriptor is another socket.
-    pub(crate) inode: AtomicU64,
-    /// It is one of `AF_INET6`.
-    is_inet6: AtomicBool,
-    /// `O_NONBLOCK`
-    pub(crate) nonblocking: AtomicBool,
-    /// `O_APPEND`
-    pub(crate) appends: AtomicBool,
-    /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
-    pub(crate) receive_timeout_nsec: AtomicU64,
-    /// `SO_SNDTIMEO` in nanoseconds, 0 for none. Streams only.
-    pub(crate) send_timeout_nsec: AtomicU64,
-    /// What the kernel says of its socket's readiness is not true: nobody asks it.
-    pub(crate) is_silent: AtomicBool,
-    /// `poll(2)` or its like said that the kernel's socket has something to read.
-    pub(crate) readable_hint: AtomicBool,
-    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
-    postponed_error: AtomicI32,
-}
-
-impl Shadow {
-    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
-    pub(crate) fn postpone_error(&self, errno: Errno) {
-        self.postponed_error.store(errno.0, Ordering::Relaxed);
-        self.readable_hint.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn take_postponed_error(&self) -> Option<Errno> {
-        let errno = self.postponed_error.swap(0, Ordering::Relaxed);
-        (errno != 0).then_some(Errno(errno))
-    }
-}
 
 /// The part of a socket that is the same for every kind.
 ///
@@ -324,7 +268,7 @@ impl<S: Stack> SocketCore<S> {
     /// Says whether what the kernel tells of its socket is true from here on. Under the control lock.
     pub(crate) fn silence(&self, is_silent: bool) {
         // First: who sees that the socket is silent no more sees this, too.
-        SILENCE_CHANGES.fetch_add(1, Ordering::Release);
+        note_silence_change();
         self.shadow.is_silent.store(is_silent, Ordering::Release);
         for watcher in self.readiness.watchers() {
             watcher.silenced(is_silent);
@@ -403,7 +347,7 @@ impl<S: Stack> SocketCore<S> {
         let is_committed =
             self.readiness.now() & events::IN == 0 && self.state.commit_if_never_offloaded();
         if is_committed && !was_committed {
-            COMMITS.fetch_add(1, Ordering::Release);
+            note_commit();
         }
         is_committed
     }
@@ -417,7 +361,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn commit(&self) -> bool {
         let is_new = self.state.commit();
         if is_new {
-            COMMITS.fetch_add(1, Ordering::Release);
+            note_commit();
         }
         is_new
     }

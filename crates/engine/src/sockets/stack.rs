@@ -8,7 +8,6 @@ use dev_core::Frame;
 use links::Receiver;
 use links::delivery::{Arrival, Parsed};
 
-use crate::sockets::attachment::MayOpen;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
 use crate::sockets::readiness::Watcher;
@@ -65,6 +64,15 @@ pub trait Stack: Receiver {
 
     /// The socket has chosen by which rings it sends and receives. No lock is held.
     fn follow_ring_choice(self, host: &Host<Self>);
+}
+
+/// Whether interfaces may be opened for a socket that follows the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayOpen {
+    /// They may: the caller has to ask again.
+    Yes,
+    /// They have been, as far as that is possible.
+    No,
 }
 
 /// What a descriptor stands for.

@@ -1,6 +1,6 @@
 //! Leaving every socket of the process to the kernel for good, those that will come, too.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use links::reason::Reason;
 
@@ -11,13 +11,6 @@ use crate::sockets::stack::Stack;
 
 /// How often is looked for rings at most, while sockets come into user space.
 const INTERVAL_NSEC: u64 = 100_000_000;
-
-#[derive(Debug, Default)]
-pub(super) struct Withdrawal {
-    /// The reason, or 0.
-    reason: AtomicU32,
-    looked_nsec: AtomicU64,
-}
 
 impl<S: Stack> Host<S> {
     /// Why no socket may come into user space, if none may.

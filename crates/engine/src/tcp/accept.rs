@@ -13,9 +13,9 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::tcp::call::{StreamCall, StreamOutcome};
-use crate::tcp::globals::{can_repair, now};
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::clock::now;
+use crate::tcp::globals::can_repair;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// What came of an attempt at an `accept(2)`.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     Some(mut stream) => {
                         listening.habit.accepts();
                         *socket.wishes.syn() = syn;
-                        stream.listener = Some((self, self.generation()));
+                        stream.listener = Some((self.into(), self.generation()));
                         *socket.role.lock() = Role::Stream(stream);
                     }
                     None => is_here = false,

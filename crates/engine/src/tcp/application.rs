@@ -9,16 +9,14 @@ use ::tcp::{Error, Shutdown};
 use libc::c_int;
 use sys::{Errno, streams};
 
-use crate::sockets::attachment::MayOpen;
-use crate::sockets::events;
-use crate::sockets::hand_over;
 use crate::sockets::host::Host;
+use crate::sockets::stack::MayOpen;
+use crate::sockets::{events, hand_over};
+use crate::tcp::clock::now;
 use crate::tcp::egress::Egress;
-use crate::tcp::globals::now;
 use crate::tcp::info::name_of;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Outcome;
-use crate::tcp::{TcpSocket, TcpStack};
 
 /// `TCP_CC_INFO`
 const TCP_CC_INFO: c_int = 26;

@@ -10,8 +10,7 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
-use crate::tcp::TcpSocket;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket};
 use crate::tcp::stream::Stream;
 
 /// What became of a call so far.

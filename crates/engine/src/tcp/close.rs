@@ -10,11 +10,10 @@ use sys::streams;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::tcp::globals::now;
-use crate::tcp::orphan::Orphan;
-use crate::tcp::socket::Role;
+use crate::tcp::clock::now;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::orphan::Orphan;
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
 
 /// How soon the internal thread asks for the control lock again.
 const CONTROL_INTERVAL: Duration = Duration::from_millis(1);

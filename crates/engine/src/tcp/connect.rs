@@ -14,20 +14,18 @@ use dev_core::{Flow, Protocol};
 use libc::c_int;
 use sys::{Errno, streams};
 
-use crate::sockets::events;
-use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::offload::NotOffloaded;
+use crate::sockets::{events, hand_over};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::clock::now;
 use crate::tcp::device::is_on;
 use crate::tcp::egress::{Egress, path_to};
-use crate::tcp::globals::now;
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::OWNER;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
 
 /// What becomes of a `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

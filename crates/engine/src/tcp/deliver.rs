@@ -9,35 +9,15 @@ use ::tcp::Ecn;
 use dev_core::Frame;
 use wire::tcp::Segment;
 
-use crate::tcp::exempt::opens;
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::listen::Listening;
 use crate::tcp::payload::Received;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::exempt::opens;
+use crate::tcp::state::origin::Origin;
 use crate::tcp::stream::{Outcome, Sent};
 use crate::tcp::wishes::WHOLE_SYN;
-use crate::tcp::{TcpSocket, TcpStack};
-
-/// Where a segment comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    /// Index of the interface that it came in on.
-    pub(super) link_index: u32,
-    /// Who sent it on the link.
-    pub(super) mac: [u8; 6],
-}
-
-impl Origin {
-    #[inline]
-    fn of(frame: &[u8], link_index: u32) -> Self {
-        let mac = frame.get(6..).and_then(|rest| rest.first_chunk());
-        Self {
-            link_index,
-            mac: mac.copied().unwrap_or_default(),
-        }
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// A segment in a frame, which came in on the interface with this index. `Err`: the frame is not needed.
@@ -119,10 +99,17 @@ impl<S: TcpStack> TcpSocket<S> {
                     outcome
                 }
             }
-            Role::Listener(_) if self.globals.exempt.takes(self, segment, origin) => Outcome {
-                wake_up: Some(now),
-                ..Outcome::default()
-            },
+            Role::Listener(_)
+                if self
+                    .globals
+                    .exempt
+                    .takes((self.into(), self.generation()), segment, origin) =>
+            {
+                Outcome {
+                    wake_up: Some(now),
+                    ..Outcome::default()
+                }
+            }
             Role::Listener(listening) => {
                 let outcome = listening.take(&self.core, self.globals, now, segment, origin, data);
                 if self.wishes.saves_syn() != 0 && opens(segment.header.flags) {
@@ -130,9 +117,13 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
                 outcome
             }
-            Role::Returning(returning) => {
-                returning.take(self, now, segment, origin.link_index, data)
-            }
+            Role::Returning(returning) => returning.take(
+                (&self.core, self.globals),
+                now,
+                segment,
+                origin.link_index,
+                data,
+            ),
             Role::Moving(moving) => {
                 moving.take(segment, data);
                 Outcome::default()
@@ -195,7 +186,7 @@ impl<S: TcpStack> TcpSocket<S> {
     #[inline]
     pub(super) fn announce(&'static self, outcome: &Outcome) {
         if outcome.has_ended {
-            self.globals.ended.add(self);
+            self.globals.ended.add(self.into());
         }
         if outcome.events != 0 {
             self.readiness.announce(outcome.events);

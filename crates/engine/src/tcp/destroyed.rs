@@ -6,27 +6,19 @@
 //! connection would be much for short ones. So it is the internal thread that adds those that it finds, now and then. One that is ended
 //! before that is told of when it is added.
 
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::OnceLock;
+use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use ::tcp::State;
-use descriptors::OwnDescriptor;
 use libc::epoll_event;
 use sys::streams;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
+use crate::tcp::clock::now;
+use crate::tcp::globals::Globals;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
-use crate::tcp::{Globals, TcpSocket, TcpStack};
-
-/// The set.
-#[derive(Debug, Default)]
-pub(super) struct Destroyed {
-    set: OnceLock<OwnDescriptor>,
-}
 
 /// Told of once, nobody has to take out what is over, or is the kernel's.
 const EVENTS: u32 = libc::EPOLLONESHOT.cast_unsigned();
@@ -35,20 +27,10 @@ const EVENTS_MAX: usize = 64;
 /// No generation of a socket that is open.
 const NEVER: u32 = 0;
 
-impl Destroyed {
-    fn fd(&self) -> Option<RawFd> {
-        self.set.get().map(AsRawFd::as_raw_fd)
-    }
-}
-
 impl<S: Stack> Globals<S> {
     /// To be called by the thread that starts the internal one.
     pub(crate) fn prepare_for_destruction(&self) {
-        if self.destroyed.set.get().is_none()
-            && let Ok(set) = sys::epoll()
-        {
-            self.destroyed.set.get_or_init(|| set);
-        }
+        self.destroyed.prepare();
     }
 
     /// Becomes readable when the kernel's half of a stream or a listener may have been ended.
@@ -68,7 +50,7 @@ impl<S: TcpStack> Globals<S> {
             let count = sys::epoll_now(set, &mut events).unwrap_or(0);
             for event in events.iter().take(count) {
                 let (timer, generation) = parts_of(event.u64);
-                if let Some(socket) = self.timers.socket(timer) {
+                if let Some(socket) = self.timers.socket(timer).and_then(S::as_tcp) {
                     socket.follow_destruction(host, generation);
                 }
             }

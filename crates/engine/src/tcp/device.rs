@@ -13,9 +13,8 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BINDTOIFINDEX;
 use crate::sockets::stack::Stack;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
 
 impl<S: Stack> TcpSocket<S> {
     /// Index of the interface that the kernel's socket is bound to, or 0. Over IPv6 an address may bind it, too.

@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering;
 use sys::streams;
 
 use crate::sockets::host::Host;
+use crate::tcp::clock::now;
 use crate::tcp::connect::ConnectOutcome;
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Resets the connection. No lock may be held.

@@ -1,13 +1,11 @@
 //! What all TCP sockets of the process share.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use links::delivery;
 use links::internal_thread::InternalThread;
 use links::reason::Reason;
 use links::settings;
@@ -15,22 +13,23 @@ use links::settings;
 use ::tcp::{Config, CongestionAlgorithm, Instant, SecretKey};
 use dev_core::FramePool;
 use sys::streams;
-use wire::tcp::{Header, Segment};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::destroyed::Destroyed;
-use crate::tcp::exempt::Exempt;
-use crate::tcp::icmp::PathMtus;
-use crate::tcp::listen::SharedListeners;
-use crate::tcp::options::Defaults;
-use crate::tcp::payload::Received;
-use crate::tcp::reaper::Reaper;
-use crate::tcp::reopen::Reopenings;
-use crate::tcp::saved_syns::SavedSyns;
+use crate::tcp::clock::now;
+use crate::tcp::state::counted::Counted;
+use crate::tcp::state::defaults::Defaults;
+use crate::tcp::state::destroyed::Destroyed;
+use crate::tcp::state::exempt::Exempt;
+use crate::tcp::state::path_mtus::PathMtus;
+use crate::tcp::state::reaper::Reaper;
+use crate::tcp::state::reopenings::Reopenings;
+use crate::tcp::state::saved_syns::SavedSyns;
+use crate::tcp::state::shared_listeners::SharedListeners;
+use crate::tcp::state::time_wait::Allowance;
+use crate::tcp::state::timers::Timers;
+use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::sysctl;
-use crate::tcp::time_wait::Allowance;
-use crate::tcp::timers::Timers;
 
 /// What all TCP sockets of the process share.
 pub(crate) struct Globals<S: Stack> {
@@ -60,40 +59,8 @@ pub(crate) struct Globals<S: Stack> {
     pub(super) saved_syns: SavedSyns,
 }
 
-/// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
-#[derive(Debug)]
-pub(super) struct UnmatchedSegment {
-    pub(super) local: SocketAddr,
-    pub(super) peer: SocketAddr,
-    pub(super) header: Header,
-    pub(super) data: Vec<u8>,
-}
-
-impl UnmatchedSegment {
-    /// A copy, for the frame belongs to the ring.
-    pub(super) fn new(segment: &Segment, link_index: u32, data: Option<Received>) -> Self {
-        let (local, peer) = delivery::ends(segment, link_index);
-        Self {
-            local,
-            peer,
-            header: segment.header,
-            data: data.map_or(Vec::new(), |data| data.as_ref().to_vec()),
-        }
-    }
-}
-
 /// More than that are lost: nobody but attackers sends so many.
 const UNMATCHED_MAX: usize = 256;
-
-/// One of the connections or listeners in user space.
-#[derive(Debug)]
-pub(super) struct Counted(Arc<AtomicU32>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// Read when the first connection is made.
 struct Settings {
@@ -294,10 +261,4 @@ pub(crate) fn can_repair() -> bool {
         streams::close(fd);
         can
     })
-}
-
-/// The time as connections have it.
-#[inline]
-pub(super) fn now() -> Instant {
-    Instant::from_nanos(sys::now_nsec())
 }

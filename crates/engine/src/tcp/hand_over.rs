@@ -9,15 +9,17 @@ use ::tcp::{Flags, Header, Snapshot, State};
 use libc::c_int;
 use sys::Errno;
 use wire::EthernetAddresses;
-use wire::tcp::{Options, Segment, Template, Timestamps};
+use wire::tcp::{Options, Template, Timestamps};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::globals::{UnmatchedSegment, now};
+use crate::tcp::clock::now;
+use crate::tcp::globals::Globals;
 use crate::tcp::payload::Received;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::moving::Moving;
+use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Globals, TcpSocket, TcpStack};
 use sys::streams::{self, RepairQueue};
 
 mod remains;
@@ -25,38 +27,6 @@ mod urgent;
 
 pub(super) use remains::{connect_with, tell};
 use urgent::Unread;
-
-/// What came for a connection while it was being moved.
-#[derive(Debug)]
-pub(super) struct Moving<S: Stack> {
-    local: SocketAddr,
-    peer: SocketAddr,
-    /// Who has accepted it, and that one's generation.
-    listener: Option<(&'static TcpSocket<S>, u32)>,
-    segments: Vec<(Header, Vec<u8>)>,
-}
-
-/// More than can come in that time; the peer sends again what is too much.
-const SEGMENTS_MAX: usize = 1024;
-
-impl<S: Stack> Moving<S> {
-    pub(super) fn take(&mut self, segment: &Segment, data: Option<Received>) {
-        if self.segments.len() < SEGMENTS_MAX {
-            let data = data.map_or(Vec::new(), |data| data.as_ref().to_vec());
-            self.segments.push((segment.header, data));
-        }
-    }
-
-    /// Gives the kernel what has come so far.
-    fn send_on(&mut self, host: &Host<S>) {
-        let segments = std::mem::take(&mut self.segments);
-        if let Some(raw) = host.return_socket() {
-            for (header, data) in &segments {
-                send_parts(raw, self.local, self.peer, header, data);
-            }
-        }
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Gives the connection to the kernel's socket, while its segments still come here: none finds the kernel's socket when that is
@@ -126,7 +96,7 @@ impl<S: TcpStack> TcpSocket<S> {
         // In their order: those that have come, and then what comes to the kernel.
         self.interfaces.drain();
         if let Role::Moving(moving) = &mut *self.role.lock() {
-            moving.send_on(host);
+            send_moving(host, moving);
         }
         let flows = self.attachment().flows.clone();
         for (interface, flow) in flows {
@@ -149,8 +119,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         if let Role::Moving(mut moving) = was {
-            moving.send_on(host);
-            if let Some((listener, generation)) = moving.listener {
+            send_moving(host, &mut moving);
+            if let Some((listener, generation)) = moving.listener
+                && let Some(listener) = listener.as_tcp()
+            {
                 let segments = self.counters().rx_packets.value();
                 listener.note_returned(host, generation, segments);
             }
@@ -168,6 +140,16 @@ impl<S: TcpStack> Globals<S> {
             send_on(raw, &segment);
         }
         self.exempt.decide_openings(host);
+    }
+}
+
+/// Gives the kernel what has come so far.
+fn send_moving<S: Stack>(host: &Host<S>, moving: &mut Moving<S>) {
+    let segments = moving.take_segments();
+    if let Some(raw) = host.return_socket() {
+        for (header, data) in &segments {
+            send_parts(raw, moving.local, moving.peer, header, data);
+        }
     }
 }
 

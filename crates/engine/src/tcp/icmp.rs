@@ -2,12 +2,9 @@
 //! (`sys/path_notices.rs`). A SYN whose next hop is not known goes through the kernel, which asks for the neighbour and tells by ICMP,
 //! too, if there is none.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use links::family::{link_of, scope_of};
+use links::family::link_of;
 
 use ::tcp::{IcmpError, Instant, SeqNumber, State, Transmit};
 use sys::SegmentError;
@@ -15,58 +12,10 @@ use wire::EthernetAddresses;
 use wire::tcp::Template;
 
 use crate::sockets::host::Host;
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
 use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::{TcpSocket, TcpStack};
-
-/// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
-#[derive(Debug, Default)]
-pub(super) struct PathMtus {
-    known: Mutex<HashMap<Place, (u16, Instant)>>,
-}
-
-/// A host: its address, and the interface that it is on if that is link-local.
-type Place = (IpAddr, u32);
-
-fn place_of(peer: SocketAddr) -> Place {
-    (peer.ip(), scope_of(peer))
-}
-
-/// How long one is believed (`net.ipv4.route.mtu_expires`).
-const EXPIRES: Duration = Duration::from_secs(600);
-/// As many as are remembered. Who sends so many messages has to begin anew.
-const MOST: usize = 4096;
-/// No smaller one is believed (`net.ipv4.route.min_pmtu`; RFC 8200 §5).
-const fn mtu_min(peer: IpAddr) -> u16 {
-    match peer {
-        IpAddr::V4(_) => 552,
-        IpAddr::V6(_) => 1280,
-    }
-}
-
-impl PathMtus {
-    fn learn(&self, peer: SocketAddr, mtu: u16, now: Instant) {
-        let mut known = self.lock();
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(place_of(peer), (mtu.max(mtu_min(peer.ip())), now + EXPIRES));
-    }
-
-    /// What gets through to `peer` of packets of `mtu` bytes.
-    pub(super) fn at_most(&self, peer: SocketAddr, mtu: u16, now: Instant) -> u16 {
-        match self.lock().get(&place_of(peer)) {
-            Some((known, expires)) if now < *expires => mtu.min(*known),
-            _ => mtu,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, (u16, Instant)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it has not accepted. No lock may be held.

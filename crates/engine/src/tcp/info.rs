@@ -6,9 +6,8 @@ use ::tcp::congestion::BbrInfo;
 use ::tcp::{CongestionAlgorithm, Info, State, WindowScales};
 
 use crate::sockets::stack::Stack;
-use crate::tcp::TcpSocket;
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
+use crate::tcp::clock::now;
+use crate::tcp::socket::{Role, TcpSocket};
 
 /// `struct tcp_info` of Linux 6.12 in bytes.
 const INFO_BYTES: usize = 256;

@@ -1,14 +1,16 @@
 //! Listeners: connections that peers open, from the first SYN until the program accepts them. The kernel's socket listens, too, for
 //! what comes by other ways.
 
-mod begin;
+pub(in crate::tcp) mod begin;
 mod cookie;
 mod ending;
 mod more_places;
+mod place;
 mod places;
+pub(in crate::tcp) mod return_queue;
 mod returning;
 mod settling;
-mod shared;
+pub(in crate::tcp) mod shared;
 mod waiting;
 
 use std::collections::{HashMap, VecDeque};
@@ -27,18 +29,15 @@ use wire::tcp::Segment;
 use crate::sockets::events;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::tcp::Globals;
-use crate::tcp::deliver::Origin;
 use crate::tcp::egress::{Egress, Headers, path_to};
-use crate::tcp::globals::{Counted, UnmatchedSegment};
-use crate::tcp::habit::Habit;
+use crate::tcp::globals::Globals;
 use crate::tcp::payload::Received;
+use crate::tcp::state::counted::Counted;
+use crate::tcp::state::habit::Habit;
+use crate::tcp::state::origin::Origin;
+use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::stream::{Outcome, Stream};
-pub(crate) use begin::backlog_in_kernel;
-use places::{Place, WaysIn, includes};
-pub(super) use returning::Returning;
-pub(super) use shared::SharedListeners;
-pub(crate) use shared::look_after_shared_listeners;
+use place::{Place, WaysIn, includes};
 
 /// A listener, and its connections that were not accepted yet. Under the socket's lock.
 pub(super) struct Listening<S: Stack> {

@@ -1,6 +1,6 @@
 //! Options of TCP sockets. The kernel's socket has them first, and says what is wrong with them; the connection follows.
 
-mod effect;
+pub(super) mod effect;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use links::family::Family;
 use links::reason::Reason;
 
-use ::tcp::{CongestionAlgorithm, Instant, Options, SocketOption};
+use ::tcp::{CongestionAlgorithm, Options, SocketOption};
 use libc::c_int;
 use sys::streams;
 
@@ -16,11 +16,11 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::stack::Stack;
+use crate::tcp::clock::now;
 use crate::tcp::egress::Headers;
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::defaults::Defaults;
 use crate::tcp::sysctl;
-use crate::tcp::{TcpSocket, TcpStack};
 pub(super) use effect::TCP_INQ;
 pub use effect::takes_over_connection;
 use effect::{Effect, SO_MAX_PACING_RATE, effect};
@@ -154,13 +154,6 @@ fn follow(options: &mut Options, fd: c_int, level: c_int, name: c_int) -> Option
         option => options.set(option).ok()?,
     }
     Some(())
-}
-
-/// What sockets have on which the program has set nothing. The system's settings decide, which may be changed at any time.
-pub(super) struct Defaults {
-    options: Options,
-    headers: Headers,
-    at: Instant,
 }
 
 /// For how long they count.

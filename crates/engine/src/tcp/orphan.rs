@@ -4,47 +4,14 @@
 //! (`net.ipv4.tcp_max_orphans`) and how long they wait (`net.ipv4.tcp_fin_timeout`).
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::Duration;
 
 use ::tcp::Instant;
-use descriptors::OwnDescriptor;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
+use crate::tcp::clock::now;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
-
-/// After what time it becomes the kernel's. What a peer has not answered by then, it may leave unanswered for long.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// What is kept of a socket that the program has closed.
-#[derive(Debug)]
-pub(super) struct Orphan {
-    /// `None`: it had none, and none could be made.
-    copy: Option<OwnDescriptor>,
-    leaves_at: Instant,
-}
-
-impl Orphan {
-    pub(super) fn new(copy: Option<OwnDescriptor>, now: Instant) -> Self {
-        Self {
-            copy,
-            leaves_at: now + PATIENCE,
-        }
-    }
-
-    /// The same without the kernel's socket, which is closed.
-    pub(super) fn without_copy(self) -> Self {
-        Self { copy: None, ..self }
-    }
-
-    /// When the connection becomes the kernel's.
-    pub(super) fn leaves_at(&self) -> Instant {
-        self.leaves_at
-    }
-}
 
 impl<S: Stack> Stream<S> {
     /// The kernel's socket, if nobody but the library has it.

@@ -10,11 +10,10 @@ use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
 use crate::tcp::options::TCP_INQ;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
-use crate::tcp::{TcpSocket, TcpStack};
 
 /// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
 const MSG_CMSG_COMPAT: c_int = c_int::MIN;

@@ -1,79 +1,27 @@
 //! The addresses of a connection that is over, and that nobody has any more, for a new one: a peer that uses its port again is let in as
 //! by the kernel, also within the moment for which the old connection is still here, and so is a client of this process.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 
 use links::delivery;
 use links::family::local_address;
-use links::interface::Interface;
 
 use ::tcp::{Header, State};
 use dev_core::Protocol;
-use wire::tcp::Segment;
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::deliver::Origin;
-use crate::tcp::exempt::opens;
-use crate::tcp::globals::{UnmatchedSegment, now};
+use crate::tcp::clock::now;
+use crate::tcp::globals::Globals;
 use crate::tcp::hand_over::send_on;
-use crate::tcp::orphan::Orphan;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::exempt::opens;
+use crate::tcp::state::orphan::Orphan;
+use crate::tcp::state::reopenings::Reopening;
+use crate::tcp::state::time_wait::Wait;
+use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::stream::Stream;
-use crate::tcp::time_wait::Wait;
-use crate::tcp::{Globals, TcpSocket, TcpStack};
-
-/// Segments that open connections with the addresses of such as are over.
-pub(super) struct Reopenings<S: Stack> {
-    segments: Mutex<Vec<Reopening<S>>>,
-}
-
-struct Reopening<S: Stack> {
-    interface: &'static Interface<S>,
-    segment: Segment,
-    origin: Origin,
-}
-
-/// More than that are lost: the peer sends them again.
-const SEGMENTS_MAX: usize = 256;
-
-impl<S: Stack> Reopenings<S> {
-    pub(super) fn new() -> Self {
-        Self {
-            segments: Mutex::default(),
-        }
-    }
-
-    /// The caller has the old connection looked after at once, in the internal thread. Under the ring's lock.
-    #[cold]
-    pub(super) fn add(&self, interface: &'static Interface<S>, segment: &Segment, origin: Origin) {
-        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        if segments.len() < SEGMENTS_MAX {
-            segments.push(Reopening {
-                interface,
-                // The peer sends data of its SYN again.
-                segment: Segment {
-                    payload_len: 0,
-                    ..*segment
-                },
-                origin,
-            });
-        }
-    }
-
-    fn take(&self) -> Vec<Reopening<S>> {
-        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *segments)
-    }
-}
-
-impl<S: Stack> fmt::Debug for Reopenings<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reopenings").finish_non_exhaustive()
-    }
-}
+use links::interface::Interface;
 
 impl<S: TcpStack> Globals<S> {
     /// In the internal thread, when it has ended what was over: has those opened whose addresses are free.

@@ -11,9 +11,8 @@ use crate::sockets::host::Host;
 use crate::sockets::message::{DUMMY_SEND, Message};
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::clock::now;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// Flags that the stream knows.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT

@@ -11,9 +11,8 @@ use sys::Errno;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::globals::now;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::clock::now;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// Most octets of one call (`MAX_RW_COUNT`).
 const COUNT_MAX: usize = 0x7fff_f000;

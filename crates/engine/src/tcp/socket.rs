@@ -14,9 +14,10 @@ use crate::sockets::events;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::tcp::Globals;
-use crate::tcp::hand_over::Moving;
-use crate::tcp::listen::{Listening, Returning};
+use crate::tcp::globals::Globals;
+use crate::tcp::listen::Listening;
+use crate::tcp::listen::return_queue::Returning;
+use crate::tcp::state::moving::Moving;
 use crate::tcp::stream::Stream;
 use crate::tcp::wishes::Wishes;
 
@@ -96,29 +97,6 @@ impl<S: Stack> TcpSocket<S> {
         }
     }
 
-    /// Begins a life of the object, for a new descriptor of the kernel.
-    pub(crate) fn open(
-        &'static self,
-        fd: c_int,
-        family: Family,
-        nonblocking: bool,
-        slot: SocketSlot,
-        forks_before: u32,
-    ) {
-        let protocol = stats::PROTOCOL_TCP;
-        self.core
-            .prepare(fd, family, nonblocking, protocol, slot, forks_before);
-        self.timer.get_or_init(|| self.globals.timers.add(self));
-        self.options_set().clear();
-        self.wishes.clear();
-        self.has_refused.store(false, Ordering::Relaxed);
-        self.has_listened.store(false, Ordering::Relaxed);
-        self.is_sharer.store(false, Ordering::Relaxed);
-        self.receiver.store(0, Ordering::Relaxed);
-        self.sender.store(0, Ordering::Relaxed);
-        self.core.begin();
-    }
-
     /// What the socket is ready for, under its lock.
     pub(crate) fn look(&self) -> u32 {
         let _role = self.role.lock();
@@ -141,6 +119,32 @@ impl<S: Stack> TcpSocket<S> {
     #[inline]
     pub(super) fn timer(&self) -> u32 {
         self.timer.get().copied().unwrap_or(u32::MAX)
+    }
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Begins a life of the object, for a new descriptor of the kernel.
+    pub(crate) fn open(
+        &'static self,
+        fd: c_int,
+        family: Family,
+        nonblocking: bool,
+        slot: SocketSlot,
+        forks_before: u32,
+    ) {
+        let protocol = stats::PROTOCOL_TCP;
+        self.core
+            .prepare(fd, family, nonblocking, protocol, slot, forks_before);
+        self.timer
+            .get_or_init(|| self.globals.timers.add(self.into()));
+        self.options_set().clear();
+        self.wishes.clear();
+        self.has_refused.store(false, Ordering::Relaxed);
+        self.has_listened.store(false, Ordering::Relaxed);
+        self.is_sharer.store(false, Ordering::Relaxed);
+        self.receiver.store(0, Ordering::Relaxed);
+        self.sender.store(0, Ordering::Relaxed);
+        self.core.begin();
     }
 }
 

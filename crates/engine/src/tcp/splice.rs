@@ -12,10 +12,9 @@ use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
 use crate::tcp::send_file::{Part, Step};
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// A pipe, and how much is to go through it.
 #[derive(Debug)]

@@ -15,12 +15,11 @@ use wire::tcp::Template;
 use crate::sockets::events;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::tcp::TcpSocket;
 use crate::tcp::egress::{Egress, Headers};
-use crate::tcp::globals::Counted;
-use crate::tcp::orphan::Orphan;
 use crate::tcp::payload::Received;
-use crate::tcp::time_wait::Wait;
+use crate::tcp::state::counted::Counted;
+use crate::tcp::state::orphan::Orphan;
+use crate::tcp::state::time_wait::Wait;
 
 /// Room to write: `tcp_poll` reports no more of [`events::OUT`].
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
@@ -64,7 +63,7 @@ pub(super) struct Stream<S: Stack> {
     /// Where its TIME-WAIT is.
     pub(super) wait: Wait,
     /// Who has accepted it, and that one's generation.
-    pub(super) listener: Option<(&'static TcpSocket<S>, u32)>,
+    pub(super) listener: Option<(S, u32)>,
     slot: Option<TcpSlot>,
     _counted: Counted,
 }

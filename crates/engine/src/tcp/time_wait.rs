@@ -4,11 +4,9 @@
 //! socket is brought to FIN-WAIT-1 in silence, and that FIN given to it. What the kernel answers must not leave, for to a peer that has
 //! forgotten the connection it would be worth a reset, which ends TIME-WAIT ([`streams::lose_packets`]).
 //!
-//! That costs as much as the rest of a short connection. So it is [bounded](Allowance), as the kernel bounds it
+//! That costs as much as the rest of a short connection. So it is [bounded](crate::tcp::state::time_wait::Allowance), as the kernel bounds it
 //! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed. Initial sequence numbers grow with
 //! time (RFC 6528), so that a later connection of the same addresses takes nothing old for its own.
-
-use std::time::Duration;
 
 use links::family::{Family, link_of};
 
@@ -19,62 +17,13 @@ use wire::tcp::{Options, Timestamps};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
+use crate::tcp::globals::Globals;
 use crate::tcp::hand_over::{connect_with, tell};
 use crate::tcp::payload::Received;
-use crate::tcp::socket::Role;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;
-use crate::tcp::{Globals, TcpSocket, TcpStack};
-
-/// What becomes of a connection in TIME-WAIT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// Nothing was decided.
-    #[default]
-    Open,
-    /// The same; it is one of those that may go to the kernel.
-    Granted,
-    /// The kernel waits.
-    Kernels,
-    /// The kernel cannot, or others wait there that are enough: the connection does, for as long as somebody has it.
-    Here,
-}
-
-/// How many connections may go to the kernel for TIME-WAIT: about so many a second, after a burst of as many.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
-    left: u32,
-    /// Until when what was earned is counted.
-    at: Instant,
-}
-
-/// A second's. A fortieth of a CPU's time.
-const ALLOWED: u32 = 1000;
-const EARNED_EVERY: Duration = Duration::from_micros(1_000_000 / ALLOWED as u64);
-
-impl Allowance {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            left: ALLOWED,
-            at: now,
-        }
-    }
-
-    /// Takes one, if there is one.
-    pub(super) fn take(&mut self, now: Instant) -> bool {
-        let earned = now.saturating_since(self.at).as_nanos() / EARNED_EVERY.as_nanos();
-        let earned = u32::try_from(earned).unwrap_or(u32::MAX).min(ALLOWED);
-        if earned == ALLOWED {
-            self.at = now;
-        } else {
-            self.at = self.at + EARNED_EVERY * earned;
-        }
-        self.left = (self.left + earned).min(ALLOWED);
-        let has_one = self.left > 0;
-        self.left -= u32::from(has_one);
-        has_one
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Under the control lock.
@@ -195,22 +144,3 @@ pub(super) fn put<S: TcpStack>(
 
 /// `TCPOPT_TIMESTAMP`, for `TCP_REPAIR_OPTIONS`.
 const TIMESTAMPS_ON: [u32; 2] = [8, 0];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn so_many_a_second_after_a_burst() {
-        let begin = Instant::from_nanos(5);
-        let mut allowance = Allowance::new(begin);
-        let mut taken_at = |at: Instant| (0..3 * ALLOWED).filter(|_| allowance.take(at)).count();
-        assert_eq!(taken_at(begin), 1000);
-        assert_eq!(taken_at(begin + Duration::from_micros(999)), 0);
-        // Parts of what earns one are not lost.
-        assert_eq!(taken_at(begin + Duration::from_micros(1_500)), 1);
-        assert_eq!(taken_at(begin + Duration::from_millis(10)), 9);
-        assert_eq!(taken_at(begin + Duration::from_secs(3600)), 1000);
-        assert_eq!(taken_at(begin + Duration::from_secs(3600)), 0);
-    }
-}

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libc::c_int;
 
 use crate::sockets::options::IPV6_MINHOPCOUNT;
-use crate::tcp::options::TCP_INQ;
+use crate::tcp::options::effect::TCP_INQ;
 
 /// What the program has asked for. A connection has it of its listener.
 #[derive(Default)]

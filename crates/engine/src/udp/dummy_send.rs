@@ -4,9 +4,9 @@ use sys::Errno;
 
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::udp::UdpSocket;
 use crate::udp::destination::Way;
 use crate::udp::send::SendOutcome;
+use crate::udp::socket::UdpSocket;
 
 /// Bytes of the message, as many as the original's.
 const BYTES: usize = 264;

@@ -13,14 +13,14 @@ use links::interface::Interface;
 use links::reason::Reason;
 use vma_config::rules::ProcessRules;
 
-use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::hand_over;
+use crate::sockets::hand_over::in_parentheses;
 use crate::sockets::host::Host;
 use crate::sockets::offload::{self, PortSharing, SocketFacts};
-use crate::sockets::stack::Stack;
+use crate::sockets::stack::{MayOpen, Stack};
 use crate::udp::groups::{self, Wanted};
 use crate::udp::port_sharing::port_sharing;
-use crate::udp::{UdpSocket, UdpStack};
+use crate::udp::socket::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
 fn closed_among<S: Stack>(host: &Host<S>, indexes: impl IntoIterator<Item = u32>) -> Vec<u32> {

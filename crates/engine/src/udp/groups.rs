@@ -15,12 +15,11 @@ use std::sync::atomic::Ordering;
 use links::groups::Interest;
 use links::network::{InterfaceFacts, PortUser};
 
-use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
 use crate::sockets::port_users::PortUsers;
 use crate::sockets::ports::PortState;
-use crate::sockets::stack::Stack;
-use crate::udp::{UdpSocket, UdpStack};
+use crate::sockets::stack::{MayOpen, Stack};
+use crate::udp::socket::{UdpSocket, UdpStack};
 
 use port::{Group, Port, may_have};
 pub(super) use receiver::any_address;

@@ -5,7 +5,7 @@ use links::reason::Reason;
 use sys::Errno;
 
 use crate::sockets::stack::Stack;
-use crate::udp::UdpSocket;
+use crate::udp::socket::UdpSocket;
 
 /// IPv4 and UDP headers of a packet.
 const HEADER_BYTES: usize = 28;

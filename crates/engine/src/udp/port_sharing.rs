@@ -14,7 +14,8 @@ use crate::sockets::offload::PortSharing;
 use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::udp::{UdpStack, groups};
+use crate::udp::groups;
+use crate::udp::socket::UdpStack;
 
 /// Who else has the port of a socket with `SO_REUSEADDR`, as of now.
 pub(super) fn port_sharing<S: Stack>(

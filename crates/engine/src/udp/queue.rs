@@ -1,12 +1,13 @@
 //! The receive queue of a UDP socket: what came past the kernel and was not read yet.
 
+mod answers;
 mod merged;
+pub(super) mod receive_queue;
 mod received_info;
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use dev_core::{Frame, FramePool};
+use dev_core::Frame;
 use libc::c_int;
 use links::delivery::Arrival;
 use links::family::scoped;
@@ -17,99 +18,11 @@ use crate::sockets::direct::DirectReceive;
 use crate::sockets::events;
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::udp::ancillary::{Facts, Wants};
-use crate::udp::datagram::{Waiting, payload};
+use crate::udp::ancillary::Wants;
+use crate::udp::datagram::{Received, Waiting, payload};
+use crate::udp::queue::receive_queue::ReceiveQueue;
+use crate::udp::socket::UdpSocket;
 use crate::udp::truesize::truesize;
-use crate::udp::{Received, UdpSocket};
-use received_info::Answers;
-
-/// Datagrams for which a queue keeps room when its socket is closed.
-const KEPT_DATAGRAMS: usize = 64;
-
-/// The receive queue, under its lock.
-#[derive(Debug)]
-pub(super) struct ReceiveQueue {
-    datagrams: VecDeque<Waiting>,
-    /// What the program is told of each datagram.
-    wants: Wants,
-    /// One for each datagram, while anything is to be told.
-    facts: VecDeque<Facts>,
-    /// Datagrams that were lost here, and that the kernel's socket has told of.
-    drops: u32,
-    kernel_drops: u32,
-    /// By which address the sender of a datagram to a group was answered last.
-    answers: Answers,
-    /// Payload.
-    bytes: usize,
-    /// What the datagrams would cost the kernel's socket.
-    charged_bytes: usize,
-    /// `SO_RCVBUF` as the kernel reports it.
-    limit_bytes: usize,
-}
-
-impl ReceiveQueue {
-    pub(super) const fn new() -> Self {
-        Self {
-            datagrams: VecDeque::new(),
-            wants: Wants::NONE,
-            facts: VecDeque::new(),
-            drops: 0,
-            kernel_drops: 0,
-            answers: Answers::new(),
-            bytes: 0,
-            charged_bytes: 0,
-            limit_bytes: 0,
-        }
-    }
-
-    /// Whether a datagram with this charge fits: anything does when nothing waits, as in the kernel (`__udp_enqueue_schedule_skb`,
-    /// net/ipv4/udp.c).
-    #[inline]
-    fn has_room(&self, charge: usize) -> bool {
-        self.charged_bytes + charge <= self.limit_bytes || self.datagrams.is_empty()
-    }
-
-    #[inline]
-    fn push(&mut self, waiting: Waiting, len: usize) {
-        self.bytes += len;
-        self.charged_bytes += truesize(len);
-        self.datagrams.push_back(waiting);
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Waiting> {
-        let oldest = self.datagrams.pop_front()?;
-        if self.wants.any() {
-            self.facts.pop_front();
-        }
-        let len = oldest.len();
-        self.bytes -= len;
-        self.charged_bytes -= truesize(len);
-        Some(oldest)
-    }
-
-    /// The program is to be told other things of datagrams. Of those that wait nothing more is known.
-    fn set_wants(&mut self, wants: Wants) {
-        self.wants = wants;
-        if wants.any() {
-            self.facts.resize(self.datagrams.len(), Facts::default());
-        } else {
-            self.facts.clear();
-        }
-    }
-
-    /// Empties the queue.
-    pub(super) fn clear(&mut self, pool: &FramePool) {
-        self.datagrams
-            .drain(..)
-            .for_each(|waiting| waiting.release(pool));
-        // The object lives on for another socket, which may never have a deep queue.
-        self.datagrams.shrink_to(KEPT_DATAGRAMS);
-        self.facts.clear();
-        self.facts.shrink_to(KEPT_DATAGRAMS);
-        (self.bytes, self.charged_bytes) = (0, 0);
-    }
-}
 
 impl<S: Stack> UdpSocket<S> {
     /// What the socket is ready for: what a sleeper must ask after it has registered.

@@ -14,7 +14,7 @@ use crate::sockets::host::Host;
 use crate::sockets::message::Message;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::udp::UdpSocket;
+use crate::udp::socket::UdpSocket;
 
 /// What became of a receive call so far.
 #[derive(Debug)]

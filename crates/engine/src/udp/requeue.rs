@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
-use crate::udp::UdpSocket;
+use crate::udp::socket::UdpSocket;
 use crate::udp::truesize::truesize;
 
 /// Whether a packet is for a group, and could go out to the network, or is from or to a link-local address of IPv6, which says nothing without

@@ -15,9 +15,10 @@ use wire::UdpTemplate;
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::message::{DUMMY_SEND, Message};
+use crate::sockets::stack::Stack;
 use crate::udp::destination::{Asked, Destination, SendState, Way};
-use crate::udp::send_options::{Overrides, SendControl};
-use crate::udp::{UdpSocket, UdpStack};
+use crate::udp::send_options::{Overrides, SendControl, SendOptions};
+use crate::udp::socket::{UdpSocket, UdpStack};
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,14 @@ pub enum SendOutcome {
 
 /// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and confirms no neighbour.
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
+
+impl<S: Stack> UdpSocket<S> {
+    /// The kernel's socket has other options that concern what is sent.
+    pub(super) fn refresh_send_options(&self) {
+        let options = SendOptions::read(self.shadow.fd.load(Ordering::Relaxed));
+        self.send.lock().set_options(options);
+    }
+}
 
 impl<S: UdpStack> UdpSocket<S> {
     /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket was found behind.

@@ -2,14 +2,11 @@
 //! `ip_cmsg_send` (net/ipv4) is what they mean.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::Ordering;
 
 use libc::c_int;
 
 use crate::sockets::control::ControlCopy;
 use crate::sockets::option_names::OptionName;
-use crate::sockets::stack::Stack;
-use crate::udp::UdpSocket;
 
 /// Options of a socket beyond those that every socket has. Read when one of them is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +43,7 @@ const TX_STAMPS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
     | libc::SOF_TIMESTAMPING_TX_ACK;
 
 impl SendOptions {
-    fn read(fd: c_int) -> Self {
+    pub(super) fn read(fd: c_int) -> Self {
         let value = |level, name| sys::option_int(fd, level, name).unwrap_or(0);
         let stamping = value(libc::SOL_SOCKET, libc::SO_TIMESTAMPING).cast_unsigned();
         let is_set = |(level, name, nothing): &(c_int, c_int, c_int)| {
@@ -65,14 +62,6 @@ impl SendOptions {
                 || value(libc::IPPROTO_IPV6, libc::IPV6_RECVERR) != 0,
             kernels: kernels.map(|(level, name)| OptionName { level, name }),
         }
-    }
-}
-
-impl<S: Stack> UdpSocket<S> {
-    /// The kernel's socket has other options that concern what is sent.
-    pub(super) fn refresh_send_options(&self) {
-        let options = SendOptions::read(self.shadow.fd.load(Ordering::Relaxed));
-        self.send.lock().set_options(options);
     }
 }
 

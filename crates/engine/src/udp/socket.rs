@@ -20,10 +20,10 @@ use crate::sockets::host::Host;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{SocketWatcher, Stack};
-use crate::udp::Received;
+use crate::udp::datagram::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
-use crate::udp::queue::ReceiveQueue;
+use crate::udp::queue::receive_queue::ReceiveQueue;
 
 /// A UDP socket: the kernel's socket, and beside it a queue of what came past the kernel.
 pub struct UdpSocket<S: Stack> {

@@ -178,6 +178,10 @@ impl<S: Receiver> Interface<S> {
     }
 
     /// Each version has its own copy of the same code: IPv4's is as short as it would be alone.
+    #[allow(
+        clippy::redundant_closure,
+        reason = "what calls a function by its name is not inlined"
+    )]
     #[inline]
     fn deliver<D: DirectCall<S>>(
         &self,
@@ -188,12 +192,23 @@ impl<S: Receiver> Interface<S> {
         direct: &mut Option<D>,
     ) {
         if ip::is_v4(self.pool.data(&frame)) {
-            self.deliver_as(ipv4::parse, receiver, tables, frame, arrived_nsec, direct);
+            self.deliver_as(
+                |it| ipv4::parse(it),
+                receiver,
+                tables,
+                frame,
+                arrived_nsec,
+                direct,
+            );
         } else {
             self.deliver_v6(receiver, tables, frame, arrived_nsec, direct);
         }
     }
 
+    #[allow(
+        clippy::redundant_closure,
+        reason = "what calls a function by its name is not inlined"
+    )]
     #[inline(never)]
     fn deliver_v6<D: DirectCall<S>>(
         &self,
@@ -203,7 +218,14 @@ impl<S: Receiver> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<D>,
     ) {
-        self.deliver_as(ipv6::parse, receiver, tables, frame, arrived_nsec, direct);
+        self.deliver_as(
+            |it| ipv6::parse(it),
+            receiver,
+            tables,
+            frame,
+            arrived_nsec,
+            direct,
+        );
     }
 
     #[inline(always)]

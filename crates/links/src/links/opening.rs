@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use dev_core::{Backend, LinkSpec, OpenError, Port, RingsMax};
 use stats::RingSlot;
 
-use crate::frames;
 use crate::interface::Interface;
 use crate::interface::ring_set::RINGS_MAX;
 use crate::links::Links;
 use crate::links::not_open::NotOpen;
 use crate::links::states::{Absent, Opening};
 use crate::network::InterfaceFacts;
-use crate::notice;
 use crate::reason::Reason;
 use crate::receiver::Receiver;
+use crate::{frames, notice};
 
 impl<S: Receiver> Links<S> {
     /// An interface, opened if it was not. While another thread opens it, there is none.

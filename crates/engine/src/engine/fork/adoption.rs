@@ -2,14 +2,13 @@
 //! the kernel as if it had opened them. A datagram socket's opener may live on; a listener's must have ended.
 //!
 //! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the opener, is about to use it for more than
-//! sending, it says so in memory that all of them share, wakes it ([`WakeChannel`]) and waits until the first one has given the socket back to the
+//! sending, it says so in memory that all of them share, wakes it (`WakeChannel`) and waits until the first one has given the socket back to the
 //! kernel, where it stays.
 //!
 //! One process has an interface. An opener that uses none of its packets any more leaves it to a descendant that could.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dev_core::Backend;
@@ -17,11 +16,13 @@ use libc::c_int;
 use links::family::Family;
 use links::reason::Reason;
 
-use crate::engine::{AnySocket, Engine, Object};
+use crate::engine::kinds::{AnySocket, Object};
+
+use crate::engine::Engine;
 use crate::process::sharing::Sharing;
 use crate::sockets::hand_over;
 use crate::sockets::options::IPV6_MULTICAST_ALL;
-use crate::sockets::shared::{Shared, WakeChannel};
+use crate::sockets::shared::Shared;
 use crate::sockets::stack::Stack;
 use crate::tcp;
 use crate::udp::UdpSocket;
@@ -254,25 +255,5 @@ impl<B: Backend> Engine<B> {
             let _control = self.control();
             self.links.leave_unused();
         }
-    }
-}
-
-/// By which others call for sockets that this process has adopted: as many as it has ancestors with sockets, which is mostly one.
-#[derive(Debug, Default)]
-pub(crate) struct WakeChannels(Mutex<Vec<&'static WakeChannel>>);
-
-impl WakeChannels {
-    fn add(&self, channel: &'static WakeChannel) {
-        let mut wake_channels = self.known();
-        if !wake_channels
-            .iter()
-            .any(|known| std::ptr::eq(*known, channel))
-        {
-            wake_channels.push(channel);
-        }
-    }
-
-    pub(crate) fn known(&self) -> MutexGuard<'_, Vec<&'static WakeChannel>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

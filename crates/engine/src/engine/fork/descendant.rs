@@ -9,16 +9,15 @@ use std::time::Duration;
 use descriptors::own;
 use dev_core::Backend;
 use libc::c_int;
-use links::wait;
-use links::watch;
+use links::{wait, watch};
 
-use crate::engine::{AnySocket, Engine, EpollSet, Object};
+use crate::engine::kinds::{AnySocket, Object};
+
+use crate::engine::{Engine, EpollSet};
 use crate::mux;
 use crate::process::recall_channel::Notified;
-use crate::sockets::held;
-use crate::sockets::interrupt;
-use crate::sockets::seats;
 use crate::sockets::stack::Stack;
+use crate::sockets::{held, interrupt, seats};
 
 /// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket. A datagram may
 /// be lost that way, and a stream be broken, which a busy machine is not to do.

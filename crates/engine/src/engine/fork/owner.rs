@@ -4,11 +4,12 @@ use dev_core::Backend;
 use libc::c_int;
 use links::reason::Reason;
 
-use crate::engine::{AnySocket, Engine, Object};
-use crate::sockets::attachment::MayOpen;
+use crate::engine::kinds::{AnySocket, Object};
+
+use crate::engine::Engine;
 use crate::sockets::hand_over;
 use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::{Described, Stack};
+use crate::sockets::stack::{Described, MayOpen, Stack};
 
 impl<B: Backend> Engine<B> {
     /// The internal thread has been started.

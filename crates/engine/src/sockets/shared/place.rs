@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::sockets::shared::{SharedSocket, WakeChannel};
+use crate::sockets::shared::socket::SharedSocket;
+
+use crate::sockets::shared::wake_channel::WakeChannel;
 
 /// How long whoever is about to use a socket waits for the one that has adopted it. One that is stopped makes it wait this long, once
 /// a socket.

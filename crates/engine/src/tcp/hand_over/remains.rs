@@ -13,10 +13,11 @@ use sys::Errno;
 
 use super::{begin_again, bind, octets, packet, put_all};
 use crate::sockets::host::Host;
-use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;
+use crate::tcp::socket::TcpStack;
+use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;
-use crate::tcp::time_wait::{self, Wait};
+use crate::tcp::time_wait;
 use sys::streams::{self, RepairQueue};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has taken the end.

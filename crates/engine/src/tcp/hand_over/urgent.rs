@@ -10,8 +10,8 @@ use sys::Errno;
 
 use super::{PART_BYTES, octets, parts_of, peers_header, put_all, say_with};
 use crate::sockets::host::Host;
-use crate::tcp::TcpStack;
 use crate::tcp::payload::Received;
+use crate::tcp::socket::TcpStack;
 use sys::streams::{self, RepairQueue};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has what was sent to it.

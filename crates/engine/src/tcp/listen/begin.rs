@@ -13,14 +13,15 @@ use libc::c_int;
 use sys::streams;
 
 use crate::sockets::host::Host;
-use crate::tcp::globals::now;
-use crate::tcp::habit::Habit;
+use crate::tcp::clock::now;
 use crate::tcp::listen::Listening;
-use crate::tcp::listen::places::{Place, WaysIn, ways_in};
+use crate::tcp::listen::place::{Place, WaysIn};
+use crate::tcp::listen::places::ways_in;
 use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack, options};
+use crate::tcp::options;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::habit::Habit;
 
 /// How a socket begins to listen.
 pub(super) struct Beginning {

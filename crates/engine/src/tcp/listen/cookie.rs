@@ -7,9 +7,9 @@ use wire::tcp::Segment;
 
 use super::Listening;
 use crate::sockets::stack::Stack;
-use crate::tcp::Globals;
-use crate::tcp::deliver::Origin;
 use crate::tcp::egress::path_to;
+use crate::tcp::globals::Globals;
+use crate::tcp::state::origin::Origin;
 use crate::tcp::stream::Outcome;
 
 impl<S: Stack> Listening<S> {

@@ -6,10 +6,9 @@ use links::reason::Reason;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
-use crate::tcp::globals::now;
+use crate::tcp::clock::now;
 use crate::tcp::listen::Listening;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// The listener is closed. What nobody has accepted is reset. Under the control lock.

@@ -5,13 +5,12 @@ use links::Absent;
 use links::family::Addresses;
 use links::reason::Reason;
 
-use crate::sockets::attachment::MayOpen;
 use crate::sockets::host::Host;
-use crate::tcp::globals::now;
-use crate::tcp::listen::places::Place;
+use crate::sockets::stack::MayOpen;
+use crate::tcp::clock::now;
+use crate::tcp::listen::place::Place;
 use crate::tcp::listen::settling::SETTLING;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Where connections come in by interfaces that are open, and which are to be opened first, without a lock.

@@ -5,79 +5,29 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use links::delivery;
 use links::family::link_of;
 use links::interface::Interface;
 use links::network::Network;
 use links::reason::Reason;
 
-use ::tcp::{Flags, Instant, Snapshot};
+use ::tcp::{Flags, Snapshot};
 use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, ReceivingHost, WindowShifts};
 use libc::c_int;
 use sys::streams;
-use wire::tcp::Segment;
 
-use super::Listening;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::sockets::stack::Stack;
-use crate::tcp::globals::{UnmatchedSegment, now};
+use crate::tcp::clock::now;
 use crate::tcp::hand_over::{packet, peers_header, send_on};
+use crate::tcp::listen::return_queue::Returning;
 use crate::tcp::payload::Received;
-use crate::tcp::socket::Role;
-use crate::tcp::stream::{Outcome, Stream};
-use crate::tcp::{Globals, TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::stream::Stream;
 
-/// A listener that the kernel has, with what it does not have yet. Under the socket's lock.
-pub(in crate::tcp) struct Returning<S: Stack> {
-    pub(in crate::tcp) listening: Box<Listening<S>>,
-    /// `None`: nobody waits.
-    admission: Option<Arc<dyn Admission>>,
-    /// Those of connections that are still here.
-    flows: Vec<(&'static Interface<S>, Flow)>,
-    /// Segments of others, which came before the flows were gone.
-    later: Vec<UnmatchedSegment>,
-    /// No descriptor of this process is left.
-    is_orphan: bool,
-}
-
-/// More than can come in that time; the peer sends again what is too much.
-const LATER_MAX: usize = 4096;
 /// What goes into a packet to this host itself: little enough that the kernel's buffers have room for a whole window in such packets.
 const PART_BYTES: usize = 15_000;
 /// How soon is looked again whether the kernel's queue has room.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
-
-impl<S: Stack> Returning<S> {
-    /// A segment that came past the kernel. Under the ring's lock.
-    pub(in crate::tcp) fn take(
-        &mut self,
-        socket: &TcpSocket<S>,
-        now: Instant,
-        segment: &Segment,
-        link_index: u32,
-        data: Option<Received>,
-    ) -> Outcome {
-        let key = delivery::ends(segment, link_index);
-        if self.listening.children.contains_key(&key) {
-            let (core, globals): (_, &Globals<S>) = (&socket.core, socket.globals);
-            let listening = &mut self.listening;
-            let mut outcome = listening.take_for_child(core, globals, now, segment, key, data);
-            if self.listening.next().is_some() {
-                outcome.wake_up = Some(now);
-            }
-            return outcome;
-        }
-        if self.later.len() < LATER_MAX {
-            self.later
-                .push(UnmatchedSegment::new(segment, link_index, data));
-        }
-        Outcome {
-            wake_up: Some(now),
-            ..Outcome::default()
-        }
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// The kernel's socket listens alone from here on, and gets the connections that are established. Their segments still come

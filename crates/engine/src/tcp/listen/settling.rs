@@ -1,6 +1,6 @@
 //! A listener goes over from the kernel while peers connect. No SYN is lost, and no end of a handshake: until its flows are there the
 //! kernel answers, and then the listener does. What the kernel has begun by then it ends: what comes of that past it is
-//! [sent on](crate::tcp::globals::UnmatchedSegment). So its socket does not refuse such segments before there has been time for that, and for those
+//! [sent on](crate::tcp::state::unmatched::UnmatchedSegment). So its socket does not refuse such segments before there has been time for that, and for those
 //! that are on their way through the kernel.
 
 use std::time::Duration;
@@ -13,9 +13,9 @@ use dev_core::{Flow, Protocol};
 
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
-use crate::tcp::listen::places::{includes, ways_in};
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::listen::place::includes;
+use crate::tcp::listen::places::ways_in;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// A handshake takes no longer, unless something of it is lost. The connection of one that does takes the way through the library.
 pub(super) const SETTLING: Duration = Duration::from_secs(1);

@@ -3,8 +3,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
 use libc::c_int;
@@ -17,27 +16,10 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::socket::SocketCore;
-use crate::tcp::socket::Role;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// What the reason is about where a port is shared.
 pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
-
-/// This process's listeners with the option.
-#[derive(Debug, Default)]
-pub(in crate::tcp) struct SharedListeners {
-    /// Inode numbers of those past the kernel, or that wait for an interface, and of those that were closed there and that the kernel may
-    /// list still: no strangers.
-    own: Mutex<HashSet<u64>>,
-    /// Those of one address go back to the kernel. Under the control lock.
-    are_leaving: AtomicBool,
-}
-
-impl SharedListeners {
-    fn own(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether other listeners of this process may have its address. `Err`: others may, too, or only the kernel can choose.

@@ -7,12 +7,12 @@ use libc::c_int;
 use links::family::Addresses;
 use links::reason::Reason;
 
-use crate::sockets::attachment::{MayOpen, in_parentheses};
 use crate::sockets::hand_over;
+use crate::sockets::hand_over::in_parentheses;
 use crate::sockets::host::Host;
-use crate::tcp::listen::backlog_in_kernel;
-use crate::tcp::listen::begin::Beginning;
-use crate::tcp::{TcpSocket, TcpStack};
+use crate::sockets::stack::MayOpen;
+use crate::tcp::listen::begin::{Beginning, backlog_in_kernel};
+use crate::tcp::socket::{TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether it listens in the kernel until an interface is free.

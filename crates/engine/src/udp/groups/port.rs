@@ -19,7 +19,7 @@ use crate::sockets::host::Host;
 use crate::sockets::offload;
 use crate::sockets::ports::{LinkState, PortState};
 use crate::sockets::stack::Stack;
-use crate::udp::{UdpSocket, UdpStack};
+use crate::udp::socket::{UdpSocket, UdpStack};
 
 /// The sockets that may have datagrams to a port's groups: ours, and those of others.
 pub(super) struct Port<S: Stack> {

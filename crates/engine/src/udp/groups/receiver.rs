@@ -9,7 +9,7 @@ use links::interface::Interface;
 use crate::sockets::host::Host;
 use crate::udp::groups::port::Port;
 use crate::udp::groups::{between, is_eligible};
-use crate::udp::{UdpSocket, UdpStack};
+use crate::udp::socket::{UdpSocket, UdpStack};
 
 impl<S: UdpStack> UdpSocket<S> {
     /// The socket has become a member of a group, is one no longer, or gets what others send: brings that group in line. `false`:

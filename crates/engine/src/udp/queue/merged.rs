@@ -3,7 +3,7 @@
 
 use dev_core::FramePool;
 
-use super::ReceiveQueue;
+use crate::udp::queue::receive_queue::ReceiveQueue;
 
 /// As many as the kernel joins (`UDP_GRO_CNT_MAX`).
 const COUNT_MAX: usize = 64;

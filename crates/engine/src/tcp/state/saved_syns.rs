@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use links::delivery;
 use wire::tcp::Segment;
 
-use crate::tcp::exempt::opens;
+use crate::tcp::state::exempt::opens;
 
 /// The ends of a connection: this host's, and the peer's.
 type Ends = (SocketAddr, SocketAddr);
 
 #[derive(Debug, Default)]
-pub(super) struct SavedSyns {
+pub(in crate::tcp) struct SavedSyns {
     /// A listener of the process has asked for them.
     are_kept: AtomicBool,
     last: Mutex<VecDeque<(Ends, Box<[u8]>)>>,
@@ -25,13 +25,13 @@ pub(super) struct SavedSyns {
 const MOST: usize = 64;
 
 impl SavedSyns {
-    pub(super) fn begin(&self) {
+    pub(in crate::tcp) fn begin(&self) {
         self.are_kept.store(true, Ordering::Relaxed);
     }
 
     /// A segment has come in a frame.
     #[inline]
-    pub(super) fn see(&self, segment: &Segment, frame: &[u8], link_index: u32) {
+    pub(in crate::tcp) fn see(&self, segment: &Segment, frame: &[u8], link_index: u32) {
         if opens(segment.header.flags) && self.are_kept.load(Ordering::Relaxed) {
             self.keep(segment, frame, link_index);
         }
@@ -50,7 +50,7 @@ impl SavedSyns {
     }
 
     /// The headers of the last one between these ends, from that of the link on.
-    pub(super) fn take(&self, ends: Ends) -> Option<Box<[u8]>> {
+    pub(in crate::tcp) fn take(&self, ends: Ends) -> Option<Box<[u8]>> {
         let mut last = self.last();
         let at = last.iter().position(|(of, _)| *of == ends)?;
         last.remove(at).map(|(_, headers)| headers)

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use ::tcp::Instant;
 
 /// The ends of a connection: this host's, and the peer's.
-pub(super) type Ends = (SocketAddr, SocketAddr);
+pub(in crate::tcp) type Ends = (SocketAddr, SocketAddr);
 
 /// Connections of the kernel's, with a `P` each for where they are exempt.
 #[derive(Debug)]
-pub(super) struct Table<P> {
+pub(in crate::tcp) struct Table<P> {
     connections: HashMap<Ends, Exemption<P>>,
     by_cookie: HashMap<u64, Ends>,
     /// Those whose socket has ended, by the time until which the kernel answers for them.
@@ -45,21 +45,21 @@ impl<P> Default for Table<P> {
 }
 
 impl<P> Table<P> {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::tcp) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    pub(super) fn contains(&self, ends: &Ends) -> bool {
+    pub(in crate::tcp) fn contains(&self, ends: &Ends) -> bool {
         self.connections.contains_key(ends)
     }
 
     /// Where a connection is exempt.
-    pub(super) fn place(&self, ends: &Ends) -> Option<&P> {
+    pub(in crate::tcp) fn place(&self, ends: &Ends) -> Option<&P> {
         self.connections.get(ends).map(|it| &it.place)
     }
 
     /// Adds a connection whose socket has this cookie. One with these ends that was there before is gone.
-    pub(super) fn add(&mut self, ends: Ends, cookie: u64, place: P) {
+    pub(in crate::tcp) fn add(&mut self, ends: Ends, cookie: u64, place: P) {
         self.remove(&ends);
         self.by_cookie.insert(cookie, ends);
         let state = State::Lives(cookie);
@@ -67,13 +67,13 @@ impl<P> Table<P> {
     }
 
     /// Whose socket has this cookie.
-    pub(super) fn with_cookie(&self, cookie: u64) -> Option<Ends> {
+    pub(in crate::tcp) fn with_cookie(&self, cookie: u64) -> Option<Ends> {
         self.by_cookie.get(&cookie).copied()
     }
 
     /// The socket has ended, and the kernel answers for the connection until this time. Returns the one that makes room for it, if
     /// too many wait.
-    pub(super) fn waits(&mut self, ends: Ends, until: Instant) -> Option<Ends> {
+    pub(in crate::tcp) fn waits(&mut self, ends: Ends, until: Instant) -> Option<Ends> {
         let connection = self.connections.get_mut(&ends)?;
         match std::mem::replace(&mut connection.state, State::Waits(until)) {
             State::Lives(cookie) => drop(self.by_cookie.remove(&cookie)),
@@ -86,7 +86,7 @@ impl<P> Table<P> {
     }
 
     /// Takes a connection out. Returns where it was exempt.
-    pub(super) fn remove(&mut self, ends: &Ends) -> Option<P> {
+    pub(in crate::tcp) fn remove(&mut self, ends: &Ends) -> Option<P> {
         let Exemption { place, state } = self.connections.remove(ends)?;
         match state {
             State::Lives(cookie) => drop(self.by_cookie.remove(&cookie)),
@@ -96,24 +96,24 @@ impl<P> Table<P> {
     }
 
     /// When the first of those that wait has waited long enough.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub(in crate::tcp) fn next_due(&self) -> Option<Instant> {
         self.waiting.first().map(|(until, _)| *until)
     }
 
     /// Those that have waited long enough.
-    pub(super) fn due(&self, now: Instant) -> Vec<Ends> {
+    pub(in crate::tcp) fn due(&self, now: Instant) -> Vec<Ends> {
         let due = self.waiting.iter().take_while(|(until, _)| *until <= now);
         due.map(|(_, ends)| *ends).collect()
     }
 
     /// The ports of this host's ends of connections that have a socket.
-    pub(super) fn ports(&self) -> HashSet<u16> {
+    pub(in crate::tcp) fn ports(&self) -> HashSet<u16> {
         let ends = self.by_cookie.values();
         ends.map(|(local, _)| local.port()).collect()
     }
 
     /// The cookies of sockets that are not among these.
-    pub(super) fn missing(&self, living: &HashSet<u64>) -> Vec<u64> {
+    pub(in crate::tcp) fn missing(&self, living: &HashSet<u64>) -> Vec<u64> {
         let known = self.by_cookie.keys().copied();
         known.filter(|cookie| !living.contains(cookie)).collect()
     }

@@ -3,7 +3,7 @@
 
 /// What became of the last connections of a listener.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habit {
+pub(in crate::tcp) struct Habit {
     accepted: u32,
     /// Those that returned before they had gained what that costs.
     returned: u32,
@@ -19,7 +19,7 @@ const REMEMBERED: u32 = 64;
 
 impl Habit {
     /// A connection is accepted.
-    pub(super) fn accepts(&mut self) {
+    pub(in crate::tcp) fn accepts(&mut self) {
         if self.accepted >= REMEMBERED {
             self.accepted /= 2;
             self.returned /= 2;
@@ -28,14 +28,14 @@ impl Habit {
     }
 
     /// One of them returns to the kernel, after so many segments of its peer.
-    pub(super) fn returns(&mut self, segments: u64) {
+    pub(in crate::tcp) fn returns(&mut self, segments: u64) {
         if segments < WORTHWHILE {
             self.returned += 1;
         }
     }
 
     /// Whether the listener is better left to the kernel: more than three quarters of its connections return.
-    pub(super) fn is_to_return(&self) -> bool {
+    pub(in crate::tcp) fn is_to_return(&self) -> bool {
         self.returned >= RETURNED_MIN && u64::from(self.returned) * 4 > u64::from(self.accepted) * 3
     }
 }
