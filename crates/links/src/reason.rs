@@ -122,7 +122,7 @@ reasons! {
     /// `CONFIG_INET_TCP_DIAG`).
     ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port",
         "Do not set SO_REUSEADDR, or load the modules inet_diag, udp_diag and tcp_diag, so that the library can ask";
-    /// Received by the kernel's half of an accelerated socket.
+    /// Received by the kernel socket of an accelerated socket.
     AnotherWay = 31, "came in fragments, by another interface, or earlier",
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
     /// Bound to a group that it cannot receive past the kernel, or sent to one of which nobody knows who is a member.

@@ -424,10 +424,10 @@ pub fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize,
     check(ready).map(|count| count as usize)
 }
 
-/// Changes the kernel's half of an epoll registration.
+/// Changes the kernel socket of an epoll registration.
 ///
 /// # Errors
-/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel's half as it is.
+/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel socket as it is.
 pub fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> Result<(), Errno> {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.

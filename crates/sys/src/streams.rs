@@ -1,4 +1,4 @@
-//! System calls on the kernel's half of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
+//! System calls on the kernel socket of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;

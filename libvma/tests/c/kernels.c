@@ -152,7 +152,7 @@ static void epoll_waits(void)
     close(accelerated);
 }
 
-/* The kernel's half of a one-shot registration is spent in a wait of the kernel's; the socket is accelerated afterwards. */
+/* The kernel socket of a one-shot registration is spent in a wait of the kernel's; the socket is accelerated afterwards. */
 static void spent_before(void)
 {
     int fd = udp(), set = epoll_create1(0);

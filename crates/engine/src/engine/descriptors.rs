@@ -53,7 +53,7 @@ impl<B: Backend> Engine<B> {
             self.sharing.forks(),
         );
         if let Some(rule) = offload::program_rule(self.rules()) {
-            hand_over::leave_by_rule(self, socket.into(), rule);
+            hand_over::hand_over_by_rule(self, socket.into(), rule);
         } else if !self.settings().tx_mc_loopback {
             let (level, name) = match family {
                 Family::Inet => (libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP),
@@ -181,7 +181,9 @@ impl<B: Backend> Engine<B> {
             Some(Object::Epoll(set)) => set.inode(),
             Some(Object::Udp(_) | Object::Tcp(_)) => {
                 let socket = self.socket(fd);
-                socket.map_or(0, |it| it.core().shadow.inode.load(Ordering::Relaxed))
+                socket.map_or(0, |it| {
+                    it.core().kernel_socket.inode.load(Ordering::Relaxed)
+                })
             }
             None => return false,
         };
@@ -217,7 +219,7 @@ impl<B: Backend> Engine<B> {
                     if let Some(socket) = object.socket() {
                         socket.core().attachment().descriptors -= 1;
                         let detail = format!("descriptor {new} is beyond the library's table");
-                        hand_over::leave(self, socket, Reason::Option, &detail);
+                        hand_over::hand_over(self, socket, Reason::Option, &detail);
                     }
                 }
                 Object::Epoll(set) => {
@@ -277,14 +279,14 @@ impl<B: Backend> Engine<B> {
                 if is_last {
                     self.links.start_waiting();
                     let (local, interest) = socket.interest();
-                    let inode = socket.shadow.inode.load(Ordering::Relaxed);
+                    let inode = socket.kernel_socket.inode.load(Ordering::Relaxed);
                     let is_shared = self.may_be_shared(socket);
                     let lives_on = is_shared || socket.is_committed();
                     // Nobody would miss a datagram to a group that others go on receiving.
                     socket.leave_any(is_shared);
                     socket.drop_flows();
                     if is_shared {
-                        socket.give_queue_to_kernel(self);
+                        socket.hand_over_queue(self);
                     }
                     socket.release();
                     if let Some(counters) = socket.counters_worth_keeping() {
@@ -298,7 +300,8 @@ impl<B: Backend> Engine<B> {
                         follow_port(self, local, interest, None);
                     });
                 } else {
-                    if let Some(other) = self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
+                    if let Some(other) =
+                        self.adopt_other_descriptor(&socket.kernel_socket.fd, object, fd)
                     {
                         socket.counters().fd.set(other);
                     }
@@ -312,7 +315,7 @@ impl<B: Backend> Engine<B> {
                 if is_last {
                     self.end_stream(socket, object);
                 } else if let Some(other) =
-                    self.adopt_other_descriptor(&socket.shadow.fd, object, fd)
+                    self.adopt_other_descriptor(&socket.kernel_socket.fd, object, fd)
                 {
                     socket.counters().fd.set(other);
                 }
@@ -331,7 +334,7 @@ impl<B: Backend> Engine<B> {
     fn end_stream(&self, socket: &'static TcpSocket<B>, object: &'static Object<B>) {
         if socket.is_offloaded() && self.may_be_shared(socket) && socket.has_own_number() {
             // It is not closed as long as a descendant has it.
-            hand_over::leave(self, socket.into(), Reason::Forked, "");
+            hand_over::hand_over(self, socket.into(), Reason::Forked, "");
         }
         let goes_on = socket.let_go(self);
         if let Some(counters) = socket.counters_worth_keeping() {

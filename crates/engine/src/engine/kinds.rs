@@ -163,21 +163,21 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
-    fn give_queue_to_kernel(self, host: &Host<Self>) {
+    fn hand_over_queue(self, host: &Host<Self>) {
         match self {
-            Self::Udp(socket) => socket.give_queue_to_kernel(host),
-            Self::Tcp(socket) => socket.give_rest_to_kernel(host),
+            Self::Udp(socket) => socket.hand_over_queue(host),
+            Self::Tcp(socket) => socket.hand_over_rest(host),
         }
     }
 
-    fn about_to_return(self, host: &Host<Self>) {
+    fn prepare_hand_over(self, host: &Host<Self>) {
         match self {
             Self::Udp(socket) => {
                 socket.leaves_shares(host);
                 socket.leaves_groups(host);
             }
             Self::Tcp(socket) => {
-                socket.give_to_kernel(host);
+                socket.hand_over_stream(host);
                 socket.leaves_with_others(host);
             }
         }

@@ -27,7 +27,7 @@ impl<B: Backend> Engine<B> {
         {
             let _control = self.control();
             for (_, socket) in self.sockets() {
-                hand_over::leave(self, socket, reason, about);
+                hand_over::hand_over(self, socket, reason, about);
             }
         }
         // Also those that nobody has any more.

@@ -67,8 +67,9 @@ impl<B: Backend> Task for AtDoor<B> {
 impl<B: Backend> Engine<B> {
     /// Gives the socket of this inode to the kernel, for a program that was started with it. `false`: this process has none.
     fn give_started(&self, inode: u64) -> bool {
-        let is_it =
-            |socket: &AnySocket<B>| socket.core().shadow.inode.load(Ordering::Relaxed) == inode;
+        let is_it = |socket: &AnySocket<B>| {
+            socket.core().kernel_socket.inode.load(Ordering::Relaxed) == inode
+        };
         let control = self.control();
         let found = self.sockets().map(|(_, socket)| socket).find(is_it);
         drop(control);
@@ -114,7 +115,7 @@ impl<B: Backend> Engine<B> {
 
     /// Whether a program that this process executes has the socket.
     fn is_inherited(&self, fd: libc::c_int, socket: AnySocket<B>) -> bool {
-        let inode = socket.core().shadow.inode.load(Ordering::Relaxed);
+        let inode = socket.core().kernel_socket.inode.load(Ordering::Relaxed);
         !sys::closes_on_exec(fd) && sys::inode(fd) == inode
     }
 }

@@ -207,15 +207,15 @@ impl<B: Backend> Engine<B> {
             if let AnySocket::Tcp(socket) = socket
                 && socket.is_offloaded()
             {
-                hand_over::leave(self, socket.into(), reason, detail);
+                hand_over::hand_over(self, socket.into(), reason, detail);
             }
         }
         let orphans: Vec<_> = self.orphans().sockets().collect();
         for orphan in orphans {
             if let AnySocket::Tcp(socket) = orphan {
-                socket.give_to_kernel(self);
+                socket.hand_over_stream(self);
                 socket.drop_flows();
-                socket.give_rest_to_kernel(self);
+                socket.hand_over_rest(self);
             }
         }
     }

@@ -328,7 +328,7 @@ impl<B: Backend> Task for Descendants<B> {
     }
 }
 
-/// Segments that come to the kernel's halves of connections.
+/// Segments that come to the kernel sockets of connections.
 pub(super) struct Strays<B: Backend> {
     engine: &'static Engine<B>,
 }

@@ -358,7 +358,7 @@ impl<S: MuxStack> EpollSet<S> {
             Visit::Leaves
         });
         for registration in spent {
-            // The kernel's half is spent, too.
+            // The kernel's part is spent, too.
             self.disarm_in_kernel(&registration);
         }
         if some_stay {
@@ -445,7 +445,7 @@ impl<S: MuxStack> EpollSet<S> {
         Ok(found)
     }
 
-    /// Takes the kernel's half of a one-shot registration out of service until the next `EPOLL_CTL_MOD`.
+    /// Takes the kernel's part of a one-shot registration out of service until the next `EPOLL_CTL_MOD`.
     pub(super) fn disarm_in_kernel(&self, registration: &Registration<S>) {
         let data = registration.data.load(Ordering::Relaxed);
         let event = epoll_event {
@@ -455,7 +455,7 @@ impl<S: MuxStack> EpollSet<S> {
         let _ = sys::epoll_modify(self.epfd.load(Ordering::Relaxed), registration.fd, event);
     }
 
-    /// Takes the kernel's half of a registration out of the kernel's set.
+    /// Takes the kernel's part of a registration out of the kernel's set.
     pub(super) fn remove_from_kernel(&self, registration: &Registration<S>) {
         sys::epoll_remove(self.epfd.load(Ordering::Relaxed), registration.fd);
     }
@@ -483,7 +483,7 @@ impl<S: MuxStack> EpollSet<S> {
         }
     }
 
-    /// The kernel's half of the registrations with the event's data has reported it: its sockets have something to read, and a
+    /// The kernel's part of the registrations with the event's data has reported it: its sockets have something to read, and a
     /// one-shot registration is spent. Of that the program learns all there is to say.
     fn kernel_reported(&self, event: &mut epoll_event) {
         let members = self.members();
@@ -493,7 +493,7 @@ impl<S: MuxStack> EpollSet<S> {
                 member
                     .socket
                     .core()
-                    .shadow
+                    .kernel_socket
                     .readable_hint
                     .store(true, Ordering::Relaxed)
             });

@@ -1,4 +1,4 @@
-//! What the kernel's half of a set tells of connections that are not the kernel's. While its socket gets one it is closed for a moment,
+//! What the kernel's set tells of connections that are not the kernel's. While its socket gets one it is closed for a moment,
 //! and from TIME-WAIT on it has ended; the kernel tells of errors and hang-ups of every socket in a set, whatever is asked of it.
 
 use std::sync::atomic::{Ordering, fence};

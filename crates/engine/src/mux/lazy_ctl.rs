@@ -1,6 +1,6 @@
 //! Sockets in epoll sets of which the kernel knows nothing: `epoll_ctl(2)` without a system call.
 //!
-//! Programs change what they wait for with every request. The kernel's half of such a registration reports nothing, whatever is asked of
+//! Programs change what they wait for with every request. The kernel's part of such a registration reports nothing, whatever is asked of
 //! it, so it stays in the kernel's set as it is, also when the program takes it out ("parked") and, most probably, adds it again. It leaves
 //! as soon as the kernel's socket has something to tell, or could stay behind under another descriptor.
 

@@ -192,8 +192,8 @@ impl<S: Stack> PolledSockets<S> {
             Ok(count) => {
                 for (index, socket) in self.sockets.iter() {
                     if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
-                        let shadow = &socket.core().shadow;
-                        shadow.readable_hint.store(true, Ordering::Relaxed);
+                        let kernel_socket = &socket.core().kernel_socket;
+                        kernel_socket.readable_hint.store(true, Ordering::Relaxed);
                     }
                 }
                 Some(MuxOutcome::Done(count))

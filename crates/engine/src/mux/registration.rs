@@ -41,7 +41,7 @@ pub(super) enum After {
     Stays,
     /// It comes back with the next packet.
     Leaves,
-    /// It comes back with the next `EPOLL_CTL_MOD`, and the kernel's half of the registration is to be disarmed.
+    /// It comes back with the next `EPOLL_CTL_MOD`, and the kernel's part of the registration is to be disarmed.
     IsSpent,
 }
 
@@ -161,7 +161,7 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
         }
     }
 
-    /// The kernel's half keeps its place in the set, without an event.
+    /// The kernel's part keeps its place in the set, without an event.
     fn silenced(self: &Arc<Self>, is_silent: bool) {
         if !self.set.drop_parked(self) {
             self.set.follow_silence(self, is_silent);

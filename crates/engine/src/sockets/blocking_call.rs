@@ -41,8 +41,8 @@ impl BlockingCall {
         let generation = socket.generation();
         let is_open = host.is_behind(fd, socket);
         let settings = host.settings();
-        let blocking =
-            flags & libc::MSG_DONTWAIT == 0 && !socket.shadow.nonblocking.load(Ordering::Relaxed);
+        let blocking = flags & libc::MSG_DONTWAIT == 0
+            && !socket.kernel_socket.nonblocking.load(Ordering::Relaxed);
         let timeout = timeout_nsec.load(Ordering::Relaxed);
         Self {
             generation: if is_open { generation } else { CLOSED },

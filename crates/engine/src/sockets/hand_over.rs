@@ -19,17 +19,17 @@ impl<S: Stack> Host<S> {
     pub(crate) fn leave_to_kernel_about(&self, socket: S, reason: Reason, detail: &str) {
         socket.core().recall_from_descendants();
         let _control = self.control();
-        leave(self, socket, reason, detail);
+        hand_over(self, socket, reason, detail);
     }
 }
 
 /// Leaves a socket to the kernel for good. What the kernel cannot take of its queue stays to be read. Under the control lock.
-pub(crate) fn leave<S: Stack>(host: &Host<S>, socket: S, reason: Reason, detail: &str) {
-    leave_about(host, socket, reason, None, detail);
+pub(crate) fn hand_over<S: Stack>(host: &Host<S>, socket: S, reason: Reason, detail: &str) {
+    hand_over_about(host, socket, reason, None, detail);
 }
 
 /// The same with the rule behind the reason.
-pub(crate) fn leave_about<S: Stack>(
+pub(crate) fn hand_over_about<S: Stack>(
     host: &Host<S>,
     socket: S,
     reason: Reason,
@@ -40,11 +40,11 @@ pub(crate) fn leave_about<S: Stack>(
     if !core.commit() && core.reason() != Reason::ReceiverRule {
         return;
     }
-    socket.about_to_return(host);
+    socket.prepare_hand_over(host);
     core.drop_flows();
-    socket.give_queue_to_kernel(host);
+    socket.hand_over_queue(host);
     core.release();
-    let fd = core.shadow.fd.load(Ordering::Relaxed);
+    let fd = core.kernel_socket.fd.load(Ordering::Relaxed);
     let about = in_parentheses(detail);
     let text = format!("back to the kernel: {}{about}", reason.text());
     log::debug!("fd {fd}: {text}");
@@ -55,22 +55,22 @@ pub(crate) fn leave_about<S: Stack>(
 }
 
 /// Leaves a socket that was just opened to the kernel for good. Under the control lock.
-pub(crate) fn leave_by_rule<S: Stack>(host: &Host<S>, socket: S, rule: &ProcessRule) {
+pub(crate) fn hand_over_by_rule<S: Stack>(host: &Host<S>, socket: S, rule: &ProcessRule) {
     let core = socket.core();
     core.commit();
     let (reason, rule) = (Reason::Rule, Some(rule));
-    let fd = core.shadow.fd.load(Ordering::Relaxed);
+    let fd = core.kernel_socket.fd.load(Ordering::Relaxed);
     log::debug!("fd {fd}: {}", NotOffloaded { reason, rule });
     host.count_reason(reason);
     core.set_reason_about(reason, rule, "");
 }
 
 /// Leaves a socket to the kernel until it follows the kernel again. Under the control lock.
-pub(crate) fn lend<S: Stack>(host: &Host<S>, socket: S, reason: Reason) {
+pub(crate) fn hand_over_for_now<S: Stack>(host: &Host<S>, socket: S, reason: Reason) {
     let core = socket.core();
-    socket.about_to_return(host);
+    socket.prepare_hand_over(host);
     core.drop_flows();
-    socket.give_queue_to_kernel(host);
+    socket.hand_over_queue(host);
     core.release();
     core.set_reason(reason);
     core.interfaces_changed();

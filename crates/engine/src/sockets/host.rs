@@ -190,7 +190,7 @@ impl<S: Stack> Host<S> {
         }
         let own = || {
             let sockets = self.ports.all(port).into_iter();
-            let inode = |socket: S| socket.core().shadow.inode.load(Ordering::Relaxed);
+            let inode = |socket: S| socket.core().kernel_socket.inode.load(Ordering::Relaxed);
             sockets.map(inode).chain([self.closing_inode()]).collect()
         };
         Some(self.known_users().as_mut()?.others(port, own))

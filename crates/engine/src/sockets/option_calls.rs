@@ -18,10 +18,12 @@ impl<S: Stack> SocketCore<S> {
     /// rustix does. For calls that take long anyway.
     #[cold]
     pub(crate) fn learns_nonblocking(&self) -> bool {
-        let flags = sys::status_flags(self.shadow.fd.load(Ordering::Relaxed));
+        let flags = sys::status_flags(self.kernel_socket.fd.load(Ordering::Relaxed));
         let nonblocking = flags.is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         if nonblocking {
-            self.shadow.nonblocking.store(true, Ordering::Relaxed);
+            self.kernel_socket
+                .nonblocking
+                .store(true, Ordering::Relaxed);
             self.counters().nonblocking.set(true);
         }
         nonblocking
@@ -32,14 +34,14 @@ impl<S: Stack> Host<S> {
     /// The kernel has accepted a `setsockopt(2)`.
     pub fn option_was_set(&self, socket: impl Into<S>, level: c_int, name: c_int) {
         let socket = socket.into();
-        let shadow = &socket.core().shadow;
+        let kernel_socket = &socket.core().kernel_socket;
         match effect(level, name) {
             Effect::None => {}
             Effect::ReceiveLimit => socket.receive_limit_changed(),
             Effect::ReceiveTimeout => {
-                let fd = shadow.fd.load(Ordering::Relaxed);
+                let fd = kernel_socket.fd.load(Ordering::Relaxed);
                 let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
-                shadow
+                kernel_socket
                     .receive_timeout_nsec
                     .store(timeout, Ordering::Relaxed);
             }
@@ -101,15 +103,15 @@ impl<S: Stack> Host<S> {
     pub fn status_flags_changed(&self, socket: impl Into<S>) {
         let socket = socket.into();
         let core = socket.core();
-        let fd = core.shadow.fd.load(Ordering::Relaxed);
+        let fd = core.kernel_socket.fd.load(Ordering::Relaxed);
         let Ok(flags) = sys::status_flags(fd) else {
             return;
         };
         let nonblocking = flags & libc::O_NONBLOCK != 0;
-        core.shadow
+        core.kernel_socket
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);
-        core.shadow
+        core.kernel_socket
             .appends
             .store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
         core.counters().nonblocking.set(nonblocking);

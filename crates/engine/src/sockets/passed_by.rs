@@ -23,7 +23,7 @@ const SUSPECTS_MAX: usize = 64;
 const DEPTH_MAX: u32 = 5;
 /// As many members of `poll(2)` are looked at.
 const POLLED_MAX: u64 = 4096;
-/// What somebody may sleep for; the kernel's half of a connection is always writable.
+/// What somebody may sleep for; the kernel socket of a connection is always writable.
 const LOOKED_FOR: u32 = events::IN | events::RDHUP | events::PRI | events::ALWAYS;
 
 /// A socket that is ready although nobody has taken what it is ready for.
@@ -95,7 +95,8 @@ impl<S: Stack> Host<S> {
         for (_, socket) in self.sockets() {
             let core = socket.core();
             if core.is_offloaded() && core.is_silent() && !core.readiness.is_watched() {
-                let taken_out = registrations.take_out(core.shadow.inode.load(Ordering::Relaxed));
+                let taken_out =
+                    registrations.take_out(core.kernel_socket.inode.load(Ordering::Relaxed));
                 self.leave_to_kernel_about(socket, Reason::PassedBy, "");
                 taken_out.into_iter().for_each(Registration::put_back);
             }
@@ -180,7 +181,7 @@ fn suspect<S: Stack>(fd: c_int, socket: S) -> Option<Suspect> {
     is_one.then(|| Suspect {
         fd,
         life: core.life(),
-        inode: core.shadow.inode.load(Ordering::Relaxed),
+        inode: core.kernel_socket.inode.load(Ordering::Relaxed),
         ready,
     })
 }

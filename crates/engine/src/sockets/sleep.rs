@@ -21,8 +21,8 @@ use stats::RingStats;
 use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
 use crate::sockets::interrupt;
+use crate::sockets::kernel_socket::KernelSocket;
 use crate::sockets::seats::{self, Kernels, Seen};
-use crate::sockets::shadow::Shadow;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -68,8 +68,8 @@ pub struct Woken {
 #[derive(Debug)]
 struct Registered {
     sleepers: &'static WaitQueue,
-    /// That of a socket, whose kernel's half may be what wakes the thread.
-    shadow: Option<&'static Shadow>,
+    /// That of a socket, whose kernel socket may be what wakes the thread.
+    kernel_socket: Option<&'static KernelSocket>,
 }
 
 impl Sleep {
@@ -125,7 +125,7 @@ impl Sleep {
     /// Also wakes when something happens to a socket.
     pub(crate) fn watch_socket<S: Stack>(&mut self, socket: &'static SocketCore<S>) {
         let sleepers = &socket.readiness.sleepers;
-        self.register(sleepers, Some(&socket.shadow), &socket.interfaces);
+        self.register(sleepers, Some(&socket.kernel_socket), &socket.interfaces);
     }
 
     /// Also wakes when something happens to a set of sockets.
@@ -140,10 +140,13 @@ impl Sleep {
     fn register<S: Stack>(
         &mut self,
         sleepers: &'static WaitQueue,
-        shadow: Option<&'static Shadow>,
+        kernel_socket: Option<&'static KernelSocket>,
         interfaces: &InterfaceSet<S>,
     ) {
-        self.registered.push(Registered { sleepers, shadow });
+        self.registered.push(Registered {
+            sleepers,
+            kernel_socket,
+        });
         for interface in interfaces.iter() {
             let rings: &'static dyn Rings = interface;
             if !self.rings.iter().any(|it| std::ptr::addr_eq(*it, rings)) {
@@ -285,10 +288,10 @@ impl Sleep {
     pub fn end(self) -> Woken {
         interrupt::sleep_ends();
         for registered in &*self.registered {
-            if let Some(shadow) = registered.shadow
-                && is_ready(&self.fds, shadow.fd.load(Ordering::Relaxed))
+            if let Some(kernel_socket) = registered.kernel_socket
+                && is_ready(&self.fds, kernel_socket.fd.load(Ordering::Relaxed))
             {
-                shadow.readable_hint.store(true, Ordering::Relaxed);
+                kernel_socket.readable_hint.store(true, Ordering::Relaxed);
             }
         }
         let by_device = self.count_wake_ups();

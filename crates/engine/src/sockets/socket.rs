@@ -19,9 +19,9 @@ use vma_config::rules::ProcessRule;
 use crate::sockets::attachment::Attachment;
 use crate::sockets::changes::{note_commit, note_silence_change};
 use crate::sockets::events;
+use crate::sockets::kernel_socket::KernelSocket;
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
-use crate::sockets::shadow::Shadow;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 
@@ -37,7 +37,7 @@ pub struct SocketCore<S: Stack> {
     /// Whether the socket is accelerated, or the kernel's for good.
     state: OffloadState,
     pub(crate) readiness: Readiness<S::Place>,
-    pub(crate) shadow: Shadow,
+    pub(crate) kernel_socket: KernelSocket,
     pub(crate) interfaces: InterfaceSet<S>,
     pub(crate) stamped: StampedInterfaces<S>,
     /// Receive calls until it is looked who makes them; 0: it never is.
@@ -67,7 +67,7 @@ impl<S: Stack> SocketCore<S> {
             generation: AtomicU32::new(0),
             state: OffloadState::new(),
             readiness: Readiness::new(kernels),
-            shadow: Shadow::default(),
+            kernel_socket: KernelSocket::default(),
             interfaces: InterfaceSet::none(),
             stamped: StampedInterfaces::none(),
             calls_until_look: AtomicU32::new(0),
@@ -105,18 +105,26 @@ impl<S: Stack> SocketCore<S> {
         *lock(&self.slot) = Some(slot);
         self.forks_before.store(forks_before, Ordering::Relaxed);
         self.is_inherited.store(false, Ordering::Relaxed);
-        self.shadow.fd.store(fd, Ordering::Relaxed);
-        self.shadow.inode.store(inode, Ordering::Relaxed);
+        self.kernel_socket.fd.store(fd, Ordering::Relaxed);
+        self.kernel_socket.inode.store(inode, Ordering::Relaxed);
         self.set_family(family);
-        self.shadow
+        self.kernel_socket
             .nonblocking
             .store(nonblocking, Ordering::Relaxed);
-        self.shadow.appends.store(false, Ordering::Relaxed);
-        self.shadow.receive_timeout_nsec.store(0, Ordering::Relaxed);
-        self.shadow.send_timeout_nsec.store(0, Ordering::Relaxed);
-        self.shadow.is_silent.store(false, Ordering::Relaxed);
-        self.shadow.readable_hint.store(false, Ordering::Relaxed);
-        self.shadow.postponed_error.store(0, Ordering::Relaxed);
+        self.kernel_socket.appends.store(false, Ordering::Relaxed);
+        self.kernel_socket
+            .receive_timeout_nsec
+            .store(0, Ordering::Relaxed);
+        self.kernel_socket
+            .send_timeout_nsec
+            .store(0, Ordering::Relaxed);
+        self.kernel_socket.is_silent.store(false, Ordering::Relaxed);
+        self.kernel_socket
+            .readable_hint
+            .store(false, Ordering::Relaxed);
+        self.kernel_socket
+            .postponed_error
+            .store(0, Ordering::Relaxed);
         self.readiness.clear(events::ERR);
         *self.attachment() = Attachment::opened(family);
     }
@@ -141,7 +149,7 @@ impl<S: Stack> SocketCore<S> {
         }
         drop(self.end_receiving());
         self.stamped.clear();
-        self.shadow.fd.store(-1, Ordering::Relaxed);
+        self.kernel_socket.fd.store(-1, Ordering::Relaxed);
         self.readiness.sleepers.wake_all();
         self.attachment().leave_groups();
         self.counters
@@ -262,14 +270,16 @@ impl<S: Stack> SocketCore<S> {
     /// Whether the kernel's socket is not to be asked for what it is ready for.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
-        self.shadow.is_silent.load(Ordering::Relaxed)
+        self.kernel_socket.is_silent.load(Ordering::Relaxed)
     }
 
     /// Says whether what the kernel tells of its socket is true from here on. Under the control lock.
     pub(crate) fn silence(&self, is_silent: bool) {
         // First: who sees that the socket is silent no more sees this, too.
         note_silence_change();
-        self.shadow.is_silent.store(is_silent, Ordering::Release);
+        self.kernel_socket
+            .is_silent
+            .store(is_silent, Ordering::Release);
         for watcher in self.readiness.watchers() {
             watcher.silenced(is_silent);
         }
@@ -288,13 +298,13 @@ impl<S: Stack> SocketCore<S> {
 
     /// A descriptor of the kernel's socket.
     pub(crate) fn fd(&self) -> c_int {
-        self.shadow.fd.load(Ordering::Relaxed)
+        self.kernel_socket.fd.load(Ordering::Relaxed)
     }
 
     /// In which form the program has the socket's addresses.
     #[inline]
     pub fn family(&self) -> Family {
-        if self.shadow.is_inet6.load(Ordering::Relaxed) {
+        if self.kernel_socket.is_inet6.load(Ordering::Relaxed) {
             Family::Inet6
         } else {
             Family::Inet
@@ -303,12 +313,14 @@ impl<S: Stack> SocketCore<S> {
 
     pub(crate) fn set_family(&self, family: Family) {
         let is_inet6 = family == Family::Inet6;
-        self.shadow.is_inet6.store(is_inet6, Ordering::Relaxed);
+        self.kernel_socket
+            .is_inet6
+            .store(is_inet6, Ordering::Relaxed);
     }
 
     /// Whether that is still the kernel's socket: a program may close a descriptor past every hook, and its number be another's then.
     pub(crate) fn has_own_number(&self) -> bool {
-        sys::inode(self.fd()) == self.shadow.inode.load(Ordering::Relaxed)
+        sys::inode(self.fd()) == self.kernel_socket.inode.load(Ordering::Relaxed)
     }
 
     /// Why the socket is not accelerated; [`Reason::Offloaded`] if it is.
@@ -427,7 +439,7 @@ impl<S: Stack> SocketCore<S> {
 impl<S: Stack> fmt::Debug for SocketCore<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SocketCore")
-            .field("fd", &self.shadow.fd)
+            .field("fd", &self.kernel_socket.fd)
             .field("reason", &self.reason())
             .finish_non_exhaustive()
     }

@@ -48,10 +48,10 @@ pub trait Stack: Receiver {
     fn follow_group(self, host: &Host<Self>, group: IpAddr) -> bool;
 
     /// The socket is about to lose its flows, and the kernel to get what it has. Under the control lock.
-    fn about_to_return(self, host: &Host<Self>);
+    fn prepare_hand_over(self, host: &Host<Self>);
 
     /// Gives what waits in user space to the kernel's socket. What it cannot take stays to be read. Under the control lock.
-    fn give_queue_to_kernel(self, host: &Host<Self>);
+    fn hand_over_queue(self, host: &Host<Self>);
 
     /// The kernel's socket has another `SO_RCVBUF`.
     fn receive_limit_changed(self);

@@ -60,7 +60,7 @@ impl<S: Stack> Host<S> {
         let _control = self.control();
         for (_, socket) in self.sockets() {
             if socket.core().is_offloaded() {
-                hand_over::leave(self, socket, reason, "");
+                hand_over::hand_over(self, socket, reason, "");
             }
         }
     }

@@ -53,7 +53,10 @@ impl<S: TcpStack> TcpSocket<S> {
             if self.readiness.now() & events::IN != 0 {
                 return Accepting::Ready;
             }
-            let hint = self.shadow.readable_hint.swap(false, Ordering::Relaxed);
+            let hint = self
+                .kernel_socket
+                .readable_hint
+                .swap(false, Ordering::Relaxed);
             if (hint || polls % POLLS_PER_KERNEL == 0) && self.kernel_has_answer() {
                 return Accepting::Other(StreamOutcome::Kernel);
             }
@@ -172,7 +175,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Makes a socket the kernel's half of an accepted connection: connected without a packet, with the options that it has of its
+    /// Makes a socket the kernel socket of an accepted connection: connected without a packet, with the options that it has of its
     /// listener.
     fn connect_shadow(
         &self,
@@ -252,7 +255,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.options_set().clone_from(&listener.options_set());
         self.wishes.inherit(&listener.wishes);
         self.inherit_ring_choice(listener);
-        let (here, there) = (&self.shadow, &listener.shadow);
+        let (here, there) = (&self.kernel_socket, &listener.kernel_socket);
         for (timeout, inherited) in [
             (&here.receive_timeout_nsec, &there.receive_timeout_nsec),
             (&here.send_timeout_nsec, &there.send_timeout_nsec),
@@ -264,8 +267,8 @@ impl<S: TcpStack> TcpSocket<S> {
     /// A connection has just been accepted: what came before is told of.
     fn begin_accepted(&'static self, host: &Host<S>) {
         let fd = self.fd();
-        let shadow = &self.shadow;
-        let inode = shadow.inode.load(Ordering::Relaxed);
+        let kernel_socket = &self.kernel_socket;
+        let inode = kernel_socket.inode.load(Ordering::Relaxed);
         let now = now();
         let user = self.present_sender(host.settings());
         let mut role = self.role.lock();

@@ -154,7 +154,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return Vec::new();
         };
         if self.can_return(host) {
-            hand_over::leave(host, self.into(), reason, "");
+            hand_over::hand_over(host, self.into(), reason, "");
         }
         Vec::new()
     }

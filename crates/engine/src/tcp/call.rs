@@ -89,10 +89,10 @@ impl StreamCall {
         direction: Direction,
         flags: c_int,
     ) -> Self {
-        let shadow = &socket.shadow;
+        let kernel_socket = &socket.kernel_socket;
         let timeout_nsec = match direction {
-            Direction::In => &shadow.receive_timeout_nsec,
-            Direction::Out => &shadow.send_timeout_nsec,
+            Direction::In => &kernel_socket.receive_timeout_nsec,
+            Direction::Out => &kernel_socket.send_timeout_nsec,
         };
         Self {
             call: BlockingCall::begin(host, fd, socket, timeout_nsec, flags),

@@ -54,7 +54,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let (linger, copy) = self.kernels_socket();
         if linger == Linger::Wait {
             // The kernel's close waits, or closes what nobody can keep here.
-            hand_over::leave(host, self.into(), Reason::Message, "SO_LINGER");
+            hand_over::hand_over(host, self.into(), Reason::Message, "SO_LINGER");
             return false;
         }
         // It would stay in the kernel's sets, as the copy keeps it open.
@@ -153,7 +153,7 @@ impl<S: TcpStack> TcpSocket<S> {
             drop(role);
             interfaces.into_iter().for_each(Interface::start_segments);
             self.announce(&outcome);
-            self.globals.give_unmatched_to_kernel(host);
+            self.globals.hand_over_unmatched(host);
             self.settles(host, now);
             return false;
         }

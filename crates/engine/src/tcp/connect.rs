@@ -81,7 +81,9 @@ impl<S: TcpStack> TcpSocket<S> {
         match begun {
             Begun::Here => {
                 self.find_way(host);
-                if self.shadow.nonblocking.load(Ordering::Relaxed) || self.learns_nonblocking() {
+                if self.kernel_socket.nonblocking.load(Ordering::Relaxed)
+                    || self.learns_nonblocking()
+                {
                     // What is near has answered already, perhaps: the kernel, too, says so only later.
                     ConnectOutcome::Fail(Errno(libc::EINPROGRESS))
                 } else {
@@ -108,7 +110,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         Some(match stream.connection.state() {
             State::SynSent | State::SynReceived => {
-                if self.shadow.nonblocking.load(Ordering::Relaxed) {
+                if self.kernel_socket.nonblocking.load(Ordering::Relaxed) {
                     ConnectOutcome::Fail(Errno(libc::EALREADY))
                 } else {
                     stream.is_asked_again = true;
@@ -310,7 +312,7 @@ impl<S: TcpStack> TcpSocket<S> {
     ) -> ConnectOutcome {
         let _control = host.control();
         log::debug!("fd {}: to {peer}: {refusal}", self.fd());
-        hand_over::leave_about(host, self.into(), refusal.reason, refusal.rule, "");
+        hand_over::hand_over_about(host, self.into(), refusal.reason, refusal.rule, "");
         ConnectOutcome::Kernel
     }
 
@@ -411,7 +413,7 @@ impl<S: TcpStack> TcpSocket<S> {
         )
         .bound_to(device);
         stream.is_connecting = true;
-        let inode = self.shadow.inode.load(Ordering::Relaxed);
+        let inode = self.kernel_socket.inode.load(Ordering::Relaxed);
         stream.show(self.globals.segment.claim_tcp_connection(), fd, inode);
         *self.role.lock() = Role::Stream(Box::new(stream));
         self.clear_readiness();

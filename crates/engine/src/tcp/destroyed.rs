@@ -33,14 +33,14 @@ impl<S: Stack> Globals<S> {
         self.destroyed.prepare();
     }
 
-    /// Becomes readable when the kernel's half of a stream or a listener may have been ended.
+    /// Becomes readable when the kernel socket of a stream or a listener may have been ended.
     pub(crate) fn destroyed_fd(&self) -> Option<RawFd> {
         self.destroyed.fd()
     }
 }
 
 impl<S: TcpStack> Globals<S> {
-    /// In the internal thread: ends what the kernel's half of was ended.
+    /// In the internal thread: ends those whose kernel socket was ended.
     pub(crate) fn follow_destroyed(&self, host: &Host<S>) {
         let Some(set) = self.destroyed.fd() else {
             return;
@@ -69,13 +69,13 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         match &*self.role.lock() {
             Role::Stream(stream) => !stream.is_over(),
-            // The kernel's half is a closed one until listen(2) is made.
+            // The kernel socket is a closed one until listen(2) is made.
             Role::Listener(listening) => listening.kernel_listens,
             _ => false,
         }
     }
 
-    /// In the internal thread: adds the kernel's half to the set. Under the control lock.
+    /// In the internal thread: adds the kernel socket to the set. Under the control lock.
     pub(crate) fn watch_for_destruction(&self) {
         let Some(set) = self.globals.destroyed.fd() else {
             return;
@@ -93,7 +93,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The kernel's half is about to have the connection, for which it is closed for a moment.
+    /// The kernel socket is about to have the connection, for which it is closed for a moment.
     pub(super) fn end_watch_for_destruction(&self) {
         let was_watched = self.watched.swap(NEVER, Ordering::Relaxed) == self.generation();
         if let (true, Some(set)) = (was_watched, self.globals.destroyed.fd()) {

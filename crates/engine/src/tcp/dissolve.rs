@@ -37,7 +37,7 @@ impl<S: TcpStack> TcpSocket<S> {
         ConnectOutcome::Done
     }
 
-    /// The kernel's half of an accepted connection was bound to its address, and is for good; the kernel's own is not, and can be bound
+    /// The kernel socket of an accepted connection was bound to its address, and is for good; the kernel's own is not, and can be bound
     /// again. A new socket takes its place, unless others have the old one, too. Under the control lock.
     fn renew_kernels_socket(&self, keep_alive: bool) {
         let fd = self.fd();
@@ -45,7 +45,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if !is_alone || !self.has_own_number() {
             return;
         }
-        let nonblocking = self.shadow.nonblocking.load(Ordering::Relaxed);
+        let nonblocking = self.kernel_socket.nonblocking.load(Ordering::Relaxed);
         let flags = if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
         let domain = self.family().domain();
         let Ok(fresh) = streams::new_socket(domain, flags | libc::SOCK_CLOEXEC) else {
@@ -62,7 +62,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         if streams::takes_place(fresh, fd).is_ok() {
             let inode = sys::inode(fd);
-            self.shadow.inode.store(inode, Ordering::Relaxed);
+            self.kernel_socket.inode.store(inode, Ordering::Relaxed);
             self.counters().inode.set(inode);
         }
         streams::close(fresh);

@@ -31,7 +31,7 @@ use urgent::Unread;
 impl<S: TcpStack> TcpSocket<S> {
     /// Gives the connection to the kernel's socket, while its segments still come here: none finds the kernel's socket when that is
     /// not connected, which would reset the connection. Under the control lock.
-    pub(crate) fn give_to_kernel(&'static self, host: &Host<S>) {
+    pub(crate) fn hand_over_stream(&'static self, host: &Host<S>) {
         if self.is_listener() {
             self.begin_returning(host);
             self.clear_readiness();
@@ -112,7 +112,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
-    pub(crate) fn give_rest_to_kernel(&self, host: &Host<S>) {
+    pub(crate) fn hand_over_rest(&self, host: &Host<S>) {
         if self.is_returning() {
             self.go_on_returning(host);
             return;
@@ -132,7 +132,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
 impl<S: TcpStack> Globals<S> {
     /// Segments for ports of ours that are of no connection here: the kernel knows whose they are, or resets them.
-    pub(super) fn give_unmatched_to_kernel(&self, host: &Host<S>) {
+    pub(super) fn hand_over_unmatched(&self, host: &Host<S>) {
         let Some(raw) = host.return_socket() else {
             return;
         };

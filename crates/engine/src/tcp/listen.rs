@@ -47,7 +47,7 @@ pub(super) struct Listening<S: Stack> {
     /// Those that wait to be accepted, the oldest first.
     ready: VecDeque<(SocketAddr, SocketAddr)>,
     places: Vec<Place<S>>,
-    /// listen(2) has been made: until then the kernel's half is a closed socket.
+    /// listen(2) has been made: until then the kernel socket is a closed socket.
     pub(super) kernel_listens: bool,
     /// What the kernel's socket refuses.
     refused: WaysIn,

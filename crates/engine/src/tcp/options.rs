@@ -252,13 +252,15 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             Effect::None => {}
             Effect::Timeout => {
-                let shadow = &self.shadow;
+                let kernel_socket = &self.kernel_socket;
                 let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
                 let (receive, send) = (timeout(libc::SO_RCVTIMEO), timeout(libc::SO_SNDTIMEO));
-                shadow
+                kernel_socket
                     .receive_timeout_nsec
                     .store(receive, Ordering::Relaxed);
-                shadow.send_timeout_nsec.store(send, Ordering::Relaxed);
+                kernel_socket
+                    .send_timeout_nsec
+                    .store(send, Ordering::Relaxed);
             }
             Effect::Connection => {
                 let is_known = if self.is_stream() {

@@ -46,9 +46,9 @@ impl<S: TcpStack> TcpSocket<S> {
             self.leave_time_wait(host);
         } else if !is_over {
             log::debug!("a connection that was closed goes on in the kernel");
-            self.give_to_kernel(host);
+            self.hand_over_stream(host);
             self.drop_flows();
-            self.give_rest_to_kernel(host);
+            self.hand_over_rest(host);
         }
         self.let_go_of_end();
         true

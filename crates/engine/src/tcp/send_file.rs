@@ -149,7 +149,7 @@ pub(super) enum Part {
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether the program has set `O_APPEND`, with which nothing is sent by `sendfile(2)` and `splice(2)`.
     pub fn appends(&self) -> bool {
-        self.shadow.appends.load(Ordering::Relaxed)
+        self.kernel_socket.appends.load(Ordering::Relaxed)
     }
 
     /// One attempt at a call that sends octets of a file.

@@ -81,7 +81,7 @@ impl<S: Stack> TcpSocket<S> {
         shared: Option<Shared>,
     ) -> Self {
         Self {
-            // Of a socket in user space the kernel's half knows nothing.
+            // Of a socket in user space the kernel socket knows nothing.
             core: SocketCore::new(0, overflow, shared),
             role: Lock::new(mode, Role::None),
             globals,
@@ -151,7 +151,7 @@ impl<S: TcpStack> TcpSocket<S> {
 impl<S: Stack> fmt::Debug for TcpSocket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TcpSocket")
-            .field("fd", &self.core.shadow.fd)
+            .field("fd", &self.core.kernel_socket.fd)
             .field("reason", &self.reason())
             .finish_non_exhaustive()
     }

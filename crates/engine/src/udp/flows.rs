@@ -62,7 +62,7 @@ impl<S: UdpStack> UdpSocket<S> {
 
     /// The same without regard to other sockets, whose groups this one may receive from.
     pub(super) fn follow_alone(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
@@ -81,7 +81,10 @@ impl<S: UdpStack> UdpSocket<S> {
             (groups.local, groups.peer, groups.versions) = (local, peer, addresses.versions);
             host.ports.change(self.into(), groups, from, local);
             if from != local {
-                host.port_is_ours(local.port(), self.shadow.inode.load(Ordering::Relaxed));
+                host.port_is_ours(
+                    local.port(),
+                    self.kernel_socket.inode.load(Ordering::Relaxed),
+                );
             }
             groups.is_able = false;
         }
@@ -188,7 +191,9 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             if self.reason() == Reason::Held {
                 // What came before the change is in the kernel's queue.
-                self.shadow.readable_hint.store(true, Ordering::Relaxed);
+                self.kernel_socket
+                    .readable_hint
+                    .store(true, Ordering::Relaxed);
             }
             if self.set_reason_about(reason, refusal.rule, &detail) {
                 host.count_reason(reason);
@@ -204,7 +209,7 @@ impl<S: UdpStack> UdpSocket<S> {
         if self.reason() != Reason::Offloaded {
             if self.is_committed() {
                 // A thread that waits in the kernel would not learn of what came by a flow.
-                self.give_queue_to_kernel(host);
+                self.hand_over_queue(host);
             }
             self.release();
         }
@@ -274,7 +279,7 @@ impl<S: UdpStack> UdpSocket<S> {
                     reason = Reason::PortShared;
                     self.commit();
                     let option = owner.core().attachment().sharing_option();
-                    hand_over::leave(host, owner, reason, option);
+                    hand_over::hand_over(host, owner, reason, option);
                     break;
                 }
             }
@@ -365,7 +370,7 @@ impl<S: UdpStack> UdpSocket<S> {
             interface.leave_flow(&flow, self.identity());
             for other in others {
                 let option = other.core().attachment().sharing_option();
-                hand_over::leave(host, other, Reason::PortShared, option);
+                hand_over::hand_over(host, other, Reason::PortShared, option);
             }
         }
     }

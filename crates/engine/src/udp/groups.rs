@@ -36,7 +36,10 @@ impl<S: UdpStack> Group<'_, S> {
             self.sockets.iter().for_each(|socket| read_first(socket));
             // Of thousands each is not asked: the next call that receives does that.
             for socket in self.others_of_any() {
-                socket.shadow.readable_hint.store(true, Ordering::Relaxed);
+                socket
+                    .kernel_socket
+                    .readable_hint
+                    .store(true, Ordering::Relaxed);
             }
         }
     }
@@ -338,7 +341,10 @@ fn leave_idle<S: UdpStack>(host: &Host<S>, port: &Port<S>, interfaces: &[Interfa
 /// What came before a group was taken from the kernel is in the queue of the kernel's socket, and is to be read first.
 fn read_first<S: Stack>(socket: &UdpSocket<S>) {
     if sys::poll_one(socket.fd(), libc::POLLIN).is_ok_and(|ready| ready != 0) {
-        socket.shadow.readable_hint.store(true, Ordering::Relaxed);
+        socket
+            .kernel_socket
+            .readable_hint
+            .store(true, Ordering::Relaxed);
     }
 }
 
@@ -349,7 +355,7 @@ pub(super) fn look_after<S: UdpStack>(host: &Host<S>, users: Option<&PortUsers>)
     }
     let own: HashSet<u64> = host
         .sockets()
-        .map(|(_, socket)| socket.core().shadow.inode.load(Ordering::Relaxed))
+        .map(|(_, socket)| socket.core().kernel_socket.inode.load(Ordering::Relaxed))
         .collect();
     let mut others: HashMap<u16, Vec<&PortUser>> = HashMap::new();
     let mut is_shared = |address: &SocketAddr| {

@@ -86,7 +86,7 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
         });
         if is_shared {
             let option = socket.core().attachment().sharing_option();
-            hand_over::leave(host, socket, Reason::PortShared, option);
+            hand_over::hand_over(host, socket, Reason::PortShared, option);
         }
     }
     true
@@ -96,6 +96,6 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
 fn accelerated_inodes<S: Stack>(host: &Host<S>) -> HashSet<u64> {
     host.sockets()
         .filter(|(_, socket)| socket.core().is_offloaded())
-        .map(|(_, socket)| socket.core().shadow.inode.load(Ordering::Relaxed))
+        .map(|(_, socket)| socket.core().kernel_socket.inode.load(Ordering::Relaxed))
         .collect()
 }

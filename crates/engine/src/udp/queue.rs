@@ -61,7 +61,7 @@ impl<S: Stack> UdpSocket<S> {
 
     /// Asks the kernel's socket for its receive buffer size.
     pub(crate) fn refresh_receive_limit(&self) {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         let limit = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF).unwrap_or(0);
         let limit = usize::try_from(limit)
             .unwrap_or(0)

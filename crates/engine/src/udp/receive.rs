@@ -68,7 +68,7 @@ impl RecvCall {
     /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
     #[inline]
     pub fn begin<S: Stack>(host: &Host<S>, fd: c_int, socket: &UdpSocket<S>, flags: c_int) -> Self {
-        let timeout_nsec = &socket.shadow.receive_timeout_nsec;
+        let timeout_nsec = &socket.kernel_socket.receive_timeout_nsec;
         Self {
             call: BlockingCall::begin(host, fd, socket, timeout_nsec, flags),
             naps: Naps::default(),
@@ -172,14 +172,16 @@ impl<S: Stack> UdpSocket<S> {
             .os_polls
             .received(os_ratio, flags & libc::MSG_PEEK != 0)
         {
-            self.shadow.readable_hint.store(true, Ordering::Relaxed);
+            self.kernel_socket
+                .readable_hint
+                .store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether the kernel's socket may have something to read. The caller asks it.
     #[inline]
     fn take_readable_hint(&self) -> bool {
-        let hint = &self.shadow.readable_hint;
+        let hint = &self.kernel_socket.readable_hint;
         hint.load(Ordering::Relaxed) && hint.swap(false, Ordering::Relaxed)
     }
 
@@ -269,7 +271,7 @@ impl<S: Stack> UdpSocket<S> {
         }
         // After it wakes it polls at least once before it sleeps again.
         call.polls_left = call.polls_left.map(|_| 1);
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         let mut sleep = Sleep::new(call.deadline_nsec);
         sleep.watch(fd, libc::POLLIN, Some(self.life()));
         sleep.watch_socket(self);
@@ -295,7 +297,7 @@ impl<S: Stack> UdpSocket<S> {
     /// (kernel `__skb_wait_for_more_packets`): it is the kernel's to end, which it does at once.
     #[cold]
     fn is_shut_in_kernel(&self) -> bool {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         sys::poll_one(fd, libc::POLLRDHUP).is_ok_and(|ready| ready & libc::POLLRDHUP != 0)
     }
 
@@ -307,12 +309,14 @@ impl<S: Stack> UdpSocket<S> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> Option<RecvOutcome> {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         if self.is_another_life(call) {
             return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
         }
         if let Some(errno) = self.take_postponed_error() {
-            self.shadow.readable_hint.store(true, Ordering::Relaxed);
+            self.kernel_socket
+                .readable_hint
+                .store(true, Ordering::Relaxed);
             return Some(RecvOutcome::Fail(errno));
         }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
@@ -325,7 +329,9 @@ impl<S: Stack> UdpSocket<S> {
                     .received_from_kernel(peeks, || self.waiting_max());
                 self.count_os_receive(Ok(len));
                 // There may be more.
-                self.shadow.readable_hint.store(true, Ordering::Relaxed);
+                self.kernel_socket
+                    .readable_hint
+                    .store(true, Ordering::Relaxed);
                 Some(RecvOutcome::Done(len))
             }
             Err(Errno(libc::EAGAIN)) => {
@@ -337,7 +343,9 @@ impl<S: Stack> UdpSocket<S> {
             Err(errno) => {
                 self.count_os_receive(Err(errno));
                 // Behind an error there may be a datagram, of which nobody tells again.
-                self.shadow.readable_hint.store(true, Ordering::Relaxed);
+                self.kernel_socket
+                    .readable_hint
+                    .store(true, Ordering::Relaxed);
                 Some(RecvOutcome::Fail(errno))
             }
         }

@@ -24,7 +24,7 @@ impl<S: Stack> UdpSocket<S> {
     /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
     /// kernel's socket with the addresses that they had. What does not fit there, cannot be sent, or is for a group or of a link-local address
     /// stays in the queue, where receive calls find it first.
-    pub(crate) fn give_queue_to_kernel(&self, host: &Host<S>) {
+    pub(crate) fn hand_over_queue(&self, host: &Host<S>) {
         // Nobody would ask for it any more.
         let _ = self.take_postponed_error();
         if self.readiness.now() & events::IN == 0 {
@@ -43,6 +43,8 @@ impl<S: Stack> UdpSocket<S> {
             }
             given
         });
-        self.shadow.readable_hint.store(true, Ordering::Relaxed);
+        self.kernel_socket
+            .readable_hint
+            .store(true, Ordering::Relaxed);
     }
 }

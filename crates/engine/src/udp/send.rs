@@ -37,7 +37,7 @@ const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MS
 impl<S: Stack> UdpSocket<S> {
     /// The kernel's socket has other options that concern what is sent.
     pub(super) fn refresh_send_options(&self) {
-        let options = SendOptions::read(self.shadow.fd.load(Ordering::Relaxed));
+        let options = SendOptions::read(self.kernel_socket.fd.load(Ordering::Relaxed));
         self.send.lock().set_options(options);
     }
 }
@@ -67,7 +67,7 @@ impl<S: UdpStack> UdpSocket<S> {
 
     #[cold]
     fn may_wait(&self, flags: c_int) -> bool {
-        flags & libc::MSG_DONTWAIT == 0 && !self.shadow.nonblocking.load(Ordering::Relaxed)
+        flags & libc::MSG_DONTWAIT == 0 && !self.kernel_socket.nonblocking.load(Ordering::Relaxed)
     }
 
     /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves
@@ -302,7 +302,7 @@ impl<S: UdpStack> UdpSocket<S> {
     /// Whether the kernel's socket holds an error, such as that of an ICMP message about the peer.
     #[cold]
     fn kernel_has_error(&self) -> bool {
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         sys::poll_one(fd, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
     }
 
@@ -336,7 +336,7 @@ impl<S: UdpStack> UdpSocket<S> {
             overrides,
             user,
         };
-        let fd = self.shadow.fd.load(Ordering::Relaxed);
+        let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
         let destination = Destination::resolve(host, fd, &asked, &mut headers);
         if matches!(destination.way, Way::Kernel(Reason::Opening)) {
             return Err(Reason::Opening);

@@ -65,7 +65,7 @@ impl<S: Stack> UdpSocket<S> {
     ) -> Self {
         let mode = settings.thread_mode;
         Self {
-            // The kernel's half knows when sending is possible, and of errors.
+            // The kernel socket knows when sending is possible, and of errors.
             core: SocketCore::new(events::OUT, overflow, shared),
             receive: Lock::new(mode, ReceiveQueue::new()),
             os_polls: OsPolls::default(),
@@ -82,7 +82,7 @@ impl<S: Stack> UdpSocket<S> {
     /// `sk_err` here without a word, too.
     pub fn postpone_error(&self, errno: Errno) {
         let queue = self.receive.lock();
-        self.shadow.postpone_error(errno);
+        self.kernel_socket.postpone_error(errno);
         self.readiness.set(events::ERR);
         drop(queue);
         for watcher in self.readiness.watchers() {
@@ -102,7 +102,7 @@ impl<S: Stack> UdpSocket<S> {
         }
         let _queue = self.receive.lock();
         self.readiness.clear(events::ERR);
-        self.shadow.take_postponed_error()
+        self.kernel_socket.take_postponed_error()
     }
 
     /// Begins a life of the object, for a new descriptor of the kernel.
@@ -191,7 +191,7 @@ impl<S: Stack> UdpSocket<S> {
 impl<S: Stack> fmt::Debug for UdpSocket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UdpSocket")
-            .field("fd", &self.core.shadow.fd)
+            .field("fd", &self.core.kernel_socket.fd)
             .field("reason", &self.reason())
             .finish_non_exhaustive()
     }

@@ -81,7 +81,7 @@ fn one_shot_sockets_are_silent_until_they_are_armed_again() {
         let (peer, _) = kernel_socket("127.0.0.1:0");
         let wanted = EPOLLIN | EPOLLOUT | EPOLLONESHOT;
         epoll.add(socket.fd(), EPOLLIN | EPOLLONESHOT);
-        // Ours first: the kernel's half is spent with it.
+        // Ours first: the kernel socket is spent with it.
         deliver(&host, &socket);
         assert_eq!(epoll.ready(), [socket.fd()]);
         peer.send_to(b"k", socket.at(Ipv4Addr::LOCALHOST)).unwrap();

@@ -246,7 +246,7 @@ impl<B: Backend> Engine<B> {
             if core.is_or_may_be_offloaded() && is_shared {
                 let _control = self.control();
                 let detail = "another process takes from it, too";
-                hand_over::leave(self, socket, Reason::Forked, detail);
+                hand_over::hand_over(self, socket, Reason::Forked, detail);
                 is_left = true;
             }
         }

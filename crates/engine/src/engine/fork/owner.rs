@@ -74,7 +74,7 @@ impl<B: Backend> Engine<B> {
                 {
                     shared.offer(generation);
                 }
-                hand_over::leave(self, socket, Reason::Forked, "");
+                hand_over::hand_over(self, socket, Reason::Forked, "");
             }
         }
         drop(control);
@@ -121,7 +121,7 @@ impl<B: Backend> Engine<B> {
         };
         for (_, socket) in self.sockets().filter(is_used) {
             let _control = self.control();
-            hand_over::leave(self, socket, Reason::Forked, "");
+            hand_over::hand_over(self, socket, Reason::Forked, "");
         }
     }
 
@@ -142,7 +142,7 @@ impl<B: Backend> Engine<B> {
         for (_, socket) in self.sockets() {
             let core = socket.core();
             if core.is_or_may_be_offloaded() && wanted(core) {
-                hand_over::leave(self, socket, Reason::Forked, "");
+                hand_over::hand_over(self, socket, Reason::Forked, "");
             }
         }
     }
@@ -159,7 +159,7 @@ impl<B: Backend> Engine<B> {
         let _control = self.control();
         for (fd, socket) in self.sockets() {
             if socket.core().is_offloaded() && !sys::closes_on_exec(fd) {
-                hand_over::lend(self, socket, Reason::Passed);
+                hand_over::hand_over_for_now(self, socket, Reason::Passed);
             }
         }
     }

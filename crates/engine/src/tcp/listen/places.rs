@@ -125,7 +125,7 @@ impl<S: TcpStack> TcpSocket<S> {
             )
         };
         if places.is_empty() {
-            return hand_over::leave(host, self.into(), Reason::DeviceLost, "");
+            return hand_over::hand_over(host, self.into(), Reason::DeviceLost, "");
         }
         let mut ways = ways_in(host, &places);
         if !is_settled {

@@ -93,7 +93,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         // Nobody is reset for the sake of speed.
         if is_empty || host.admission().is_ok() {
-            hand_over::leave(host, self.into(), Reason::Returning, "");
+            hand_over::hand_over(host, self.into(), Reason::Returning, "");
         }
     }
 

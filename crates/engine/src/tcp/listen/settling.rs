@@ -40,7 +40,7 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         self.leave_connections_to_kernel();
         if self.change_refused(ways_in(host, &places)).is_err() {
-            hand_over::leave(host, self.into(), Reason::Option, "");
+            hand_over::hand_over(host, self.into(), Reason::Option, "");
         }
     }
 
@@ -63,7 +63,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     local: it.local,
                     peer: Some(it.peer),
                 };
-                // The kernel's half of one that is here is none of its connections.
+                // The kernel socket of one that is here is none of its connections.
                 if !interface.has_connection(&flow) {
                     self.globals.exempt.begin_with(interface, &flow, it.cookie);
                 }

@@ -116,7 +116,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let flows = self.attachment().flows.clone();
         for (interface, flow) in flows {
             for other in interface.sharers(&flow, self.identity()) {
-                hand_over::leave(host, other, Reason::PortShared, REUSE_PORT);
+                hand_over::hand_over(host, other, Reason::PortShared, REUSE_PORT);
             }
         }
         shared.are_leaving.store(false, Ordering::Relaxed);
@@ -165,7 +165,7 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
         let is_stranger = |other: &PortUser| !own.contains(&other.inode);
         let mut strangers = listeners.iter().filter(|other| is_stranger(other));
         if strangers.any(|other| takes_from(&place, other)) {
-            hand_over::leave(host, socket, Reason::PortShared, REUSE_PORT);
+            hand_over::hand_over(host, socket, Reason::PortShared, REUSE_PORT);
         }
     }
 }
@@ -186,7 +186,7 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     let Some(listeners) = host.network().listeners(None) else {
         // Nobody knows who has come.
         let _control = host.control();
-        sharers().for_each(|it| hand_over::leave(host, it.into(), Reason::ReuseAddress, ""));
+        sharers().for_each(|it| hand_over::hand_over(host, it.into(), Reason::ReuseAddress, ""));
         return false;
     };
     let _control = host.control();

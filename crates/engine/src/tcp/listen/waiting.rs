@@ -80,7 +80,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // The next time.
             Err(Reason::Held) => {}
             Err(reason) => {
-                hand_over::leave(host, self.into(), reason, "");
+                hand_over::hand_over(host, self.into(), reason, "");
                 self.others_leave(host, fd);
             }
         }

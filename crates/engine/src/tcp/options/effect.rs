@@ -126,7 +126,7 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
         (libc::IPPROTO_IP, libc::IP_MINTTL) | (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT) => {
             Effect::Hops
         }
-        // Of a listener's shadow.
+        // Of a listener's kernel socket.
         (libc::SOL_SOCKET, libc::SO_PRIORITY) => Effect::None,
         (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => Effect::Listener,
         (libc::IPPROTO_IPV6, IPV6_ADDRFORM) => Effect::Family,

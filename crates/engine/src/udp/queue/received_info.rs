@@ -18,7 +18,7 @@ use crate::udp::socket::UdpSocket;
 impl<S: Stack> UdpSocket<S> {
     /// The kernel's socket has other options that concern every message.
     pub(crate) fn refresh_message_options(&self) {
-        let wants = Wants::read(self.shadow.fd.load(Ordering::Relaxed), self.family());
+        let wants = Wants::read(self.kernel_socket.fd.load(Ordering::Relaxed), self.family());
         self.receive.lock().set_wants(wants);
         self.follow_wish_for_stamps();
         self.refresh_send_options();

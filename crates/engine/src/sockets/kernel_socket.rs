@@ -6,7 +6,7 @@ use sys::Errno;
 
 /// What the kernel's socket says about a descriptor that the engine needs for every call.
 #[derive(Debug, Default)]
-pub(crate) struct Shadow {
+pub(crate) struct KernelSocket {
     /// The descriptor, as long as it is open.
     pub(crate) fd: AtomicI32,
     /// The socket's inode number: another one behind the descriptor is another socket.
@@ -29,7 +29,7 @@ pub(crate) struct Shadow {
     pub(super) postponed_error: AtomicI32,
 }
 
-impl Shadow {
+impl KernelSocket {
     /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
     pub(crate) fn postpone_error(&self, errno: Errno) {
         self.postponed_error.store(errno.0, Ordering::Relaxed);
