@@ -238,8 +238,16 @@ impl Stage {
                 if is_preloaded { &self.library } else { nothing },
             )
             .env("CLIENT_LIBRARY", nothing);
-        let (finished, reasons) =
-            reasons::of(&statistics, || Running::start(command)?.wait(TIMEOUT));
+        let run = || {
+            let mut running = Running::start_interactive(command)?;
+            // One load, and no other.
+            let mut turns = running.stdin().expect("nobody has it");
+            // Of a service that has not come up the output says why.
+            drop(turns.write_all(b"\n"));
+            drop(turns);
+            running.wait(TIMEOUT)
+        };
+        let (finished, reasons) = reasons::of(&statistics, run);
         Ok((finished?, reasons))
     }
 }
