@@ -52,8 +52,12 @@ impl ThreadRequests {
     /// In the internal thread: what is wanted. `None`: nothing.
     pub(crate) fn take(&self) -> Option<Taken> {
         let asked = self.asked.load(Ordering::Acquire);
+        if asked == self.answered.load(Ordering::Relaxed) {
+            // What somebody wants who has not counted it yet stays.
+            return None;
+        }
         let wanted = self.wanted.swap(0, Ordering::AcqRel);
-        (asked != self.answered.load(Ordering::Relaxed)).then_some(Taken { wanted, asked })
+        Some(Taken { wanted, asked })
     }
 
     /// In the internal thread: it is done.
@@ -66,6 +70,16 @@ impl ThreadRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wanted_before_it_is_counted_is_not_lost() {
+        let requests = ThreadRequests::default();
+        // As far as `ask` has come.
+        requests.wanted.fetch_or(END, Ordering::AcqRel);
+        assert!(requests.take().is_none());
+        requests.asked.fetch_add(1, Ordering::AcqRel);
+        assert_eq!(requests.take().unwrap().wanted, END);
+    }
 
     #[test]
     fn each_asker_gets_an_answer_of_its_own() {
