@@ -13,8 +13,7 @@ use engine::user_memory::is_readable;
 use libc::{c_ushort, c_void};
 
 use crate::guard::contained;
-use crate::process_state;
-use crate::runtime;
+use crate::{process_state, runtime};
 use calls::{CALLS, SystemCall, When};
 use program::{Call, Instruction, Verdict};
 

@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 
-use crate::filters;
-use crate::guard;
+use crate::{filters, guard};
 
 /// Where the statistics are that it reads. `None` as long as there is to be no guardian.
 static STATISTICS: OnceLock<CString> = OnceLock::new();

@@ -5,12 +5,9 @@ use std::sync::OnceLock;
 use engine::monitor::{Monitor, ThreadPlace};
 use engine::{Engine, ProgramEnd};
 
-use crate::guard;
-use crate::guardian;
-use crate::log_sink;
 use crate::process_state::{self, Device};
 use crate::signals::{self, SignalSet};
-use crate::start;
+use crate::{guard, guardian, log_sink, start};
 
 /// What the standard library gives a thread, too.
 const INTERNAL_STACK_BYTES: usize = 2 << 20;

@@ -3,12 +3,8 @@
 use engine::{Engine, EpollSet, Object, TcpSocket, UdpSocket};
 use libc::{c_int, c_uint};
 
-use crate::guard;
-use crate::internal_thread;
-use crate::process_state;
 pub(crate) use crate::process_state::{Device, engine};
-use crate::start;
-use crate::started_with;
+use crate::{guard, internal_thread, process_state, start, started_with};
 
 /// Whether this process may have inherited sockets that another has in user space: as its child, or as a program that it started.
 #[inline]

@@ -17,9 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
-use crate::guard;
-use crate::process_state;
-use crate::real;
+use crate::{guard, process_state, real};
 use action::Action;
 use installation::Installation;
 

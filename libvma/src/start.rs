@@ -11,18 +11,11 @@ use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
 use crate::banner::print_banner;
-use crate::environment;
-use crate::filters;
-use crate::guard;
-use crate::guardian;
-use crate::internal_thread;
-use crate::log_sink;
 use crate::process_state::{self, Device, engine};
-use crate::real;
-use crate::rules_file;
-use crate::signals;
-use crate::started_with;
-use crate::stats_file;
+use crate::{
+    environment, filters, guard, guardian, internal_thread, log_sink, real, rules_file, signals,
+    started_with, stats_file,
+};
 
 /// Rings that the statistics have room for: one an interface, and those that sockets send by.
 const RINGS_MAX: u32 = 64;

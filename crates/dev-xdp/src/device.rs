@@ -1,5 +1,7 @@
 //! Opens an interface: program and maps, XDP attachment, one AF_XDP socket a queue.
 
+mod sizes;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
@@ -27,6 +29,7 @@ use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::steering::{Queues, XdpSteering};
 use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
+use sizes::{faster_in_generic_mode, has_partial_checksums, rx_entries, tx_entries};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
@@ -399,32 +402,6 @@ fn segmenter(link: &LinkSpec, attach: AttachMode) -> io::Result<Option<XdpSegmen
         return Ok(None);
     }
     XdpSegmenter::open(link).map(Some)
-}
-
-/// On veth a ping-pong took 3.1 us in generic and 4.1 us in native mode: native mode detours through NAPI and a
-/// pointer ring.
-fn faster_in_generic_mode(driver: &str) -> bool {
-    driver == "veth"
-}
-
-/// Devices whose frames come from a local kernel and were never on a wire: the transport checksum then holds just
-/// the pseudo-header's sum (`CHECKSUM_PARTIAL`).
-fn has_partial_checksums(driver: &str) -> bool {
-    matches!(driver, "veth" | "virtio_net" | "tun" | "bridge")
-}
-
-/// Entries of each RX and fill ring: shared fairly, and never more than the pool can stand.
-fn rx_entries(queues: u32, pool: &FramePool) -> u32 {
-    let free = u32::try_from(pool.free_count()).unwrap_or(u32::MAX);
-    let budget = RX_FRAMES_MAX.min(free / 2) / queues;
-    let entries = if budget == 0 { 1 } else { 1 << budget.ilog2() };
-    entries.max(RX_FRAMES_PER_QUEUE_MIN)
-}
-
-/// Entries of each TX ring. As many frames as all have together may be on their way: of several rings at most a quarter of the pool's.
-fn tx_entries(senders: u32, pool: &FramePool) -> u32 {
-    let budget = (pool.frame_count() / 4).max(TX_ENTRIES) / senders;
-    (1 << budget.ilog2()).clamp(TX_ENTRIES_MIN, TX_ENTRIES)
 }
 
 /// Without notes, several datagrams of a kernel sender would arrive as one, and those of other VLANs as ours.

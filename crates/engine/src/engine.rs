@@ -13,6 +13,7 @@ mod kinds;
 pub mod monitor;
 pub(crate) mod moved_descriptor;
 mod multiplex;
+mod network_tasks;
 mod orphan_table;
 mod orphans;
 mod program;

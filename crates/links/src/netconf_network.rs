@@ -1,7 +1,9 @@
 //! The kernel's network configuration by netlink.
 
+mod addresses;
 mod connections;
 mod next_hop;
+mod settings;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,6 +19,8 @@ use crate::family::scoped;
 use crate::network::{
     InterfaceFacts, KernelConnections, Network, NetworkChange, NextHopKey, PortUser, Resolution,
 };
+use addresses::{broadcast, ipv4, usable_addresses};
+use settings::{conf, hop_limit_of, setting};
 
 /// The network namespace of the process. Clones share one snapshot.
 #[derive(Clone, Debug)]
@@ -411,72 +415,5 @@ impl Network for NetconfNetwork {
 
     fn next_hop(&self, key: &NextHopKey) -> Resolution {
         self.find_next_hop(key)
-    }
-}
-
-fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
-    let is_usable = |it: &&netconf::Address| match it.address {
-        IpAddr::V4(_) => true,
-        // Segments that are longer than any packet are the kernel's.
-        IpAddr::V6(_) => !it.tentative && !link.big_tcp,
-    };
-    let of_link = netconf.addresses_of(link.index).filter(is_usable);
-    of_link.map(|it| it.address).collect()
-}
-
-/// The hop limit that an interface has from a router, or by configuration (`ip6_dst_hoplimit`, net/ipv6/output_core.c).
-fn hop_limit_of(link: &str) -> u8 {
-    let path = format!("/proc/sys/net/ipv6/conf/{link}/hop_limit");
-    let text = std::fs::read_to_string(path).ok();
-    text.and_then(|text| text.trim().parse().ok()).unwrap_or(64)
-}
-
-fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {
-    match address.address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    }
-}
-
-/// The broadcast address of the subnet, if it has one (RFC 3021: those of 31 bits have none).
-fn broadcast(address: &netconf::Address) -> Option<Ipv4Addr> {
-    let host_bits = 32_u32.checked_sub(address.prefix_len.into())?;
-    let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
-    ipv4(address)
-        .filter(|_| host_bits >= 2)
-        .map(|address| Ipv4Addr::from(u32::from(address) | !mask))
-}
-
-/// A setting of an interface that is in force if it is set for this or for all (`ip-sysctl`).
-fn conf(version: &str, link: &str, setting: &str) -> u32 {
-    let of = |link: &str| self::setting(&format!("{version}/conf/{link}/{setting}"));
-    of(link).max(of("all"))
-}
-
-/// A setting in the thread's namespace; 0 if there is none.
-fn setting(name: &str) -> u32 {
-    let text = std::fs::read_to_string(format!("/proc/sys/net/{name}")).ok();
-    text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_broadcast_address_ends_the_subnet() {
-        let of = |prefix_len, address: [u8; 4]| {
-            broadcast(&netconf::Address::new(
-                1,
-                Ipv4Addr::from(address).into(),
-                prefix_len,
-            ))
-        };
-        assert_eq!(of(24, [10, 77, 0, 2]), Some([10, 77, 0, 255].into()));
-        assert_eq!(of(20, [10, 77, 0, 2]), Some([10, 77, 15, 255].into()));
-        assert_eq!(of(30, [10, 77, 0, 2]), Some([10, 77, 0, 3].into()));
-        assert_eq!(of(0, [10, 77, 0, 2]), Some([255; 4].into()));
-        assert_eq!(of(31, [10, 77, 0, 2]), None);
-        assert_eq!(of(32, [10, 77, 0, 2]), None);
     }
 }

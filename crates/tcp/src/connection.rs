@@ -27,12 +27,15 @@ mod close;
 mod ecn;
 mod fast_open;
 mod handshake;
+mod header_options;
 mod icmp;
 mod incoming;
 mod info;
+mod invariants;
 pub(crate) mod layout;
 mod measure;
 mod options;
+mod pacing_start;
 mod path_mtu;
 mod pressure;
 mod repair;
@@ -377,64 +380,6 @@ impl<P: Payload> Connection<P> {
         self.sender.queue.shrink();
         self.receiver.shrink();
         self.cold.recovery.shrink();
-    }
-
-    /// Panics if the parts contradict each other; for tests.
-    pub fn check_invariants(&self) {
-        if self.state == State::Closed {
-            return;
-        }
-        self.receiver.check_invariants();
-        self.sender.check_invariants(self.cold.handshake.iss);
-        self.timers.check_invariants(&self.cold.times);
-        assert_eq!(
-            self.timers.get(Timer::Recovery, &self.cold.times),
-            self.cold.recovery.deadline()
-        );
-        if self.state.can_receive() {
-            assert_eq!(self.receiver.acks.rto, self.rto_nanos().into());
-        }
-        assert_eq!(
-            self.receiver.queue.low_water,
-            self.cold.options.receive_low_water
-        );
-        assert!(
-            !self.sender.is_outstanding() || self.pending.syn || self.poll_timeout().is_some(),
-            "something is outstanding and no timer is set in {:?}",
-            self.state
-        );
-        if self.state.is_synchronized() {
-            assert_eq!(self.state.has_peer_fin(), self.receiver.has_received_fin());
-        }
-    }
-
-    /// After a change of the rate, the segment size or the algorithm.
-    fn start_pacing(&mut self) {
-        let mss = u32::from(self.mss());
-        let rate = self.cold.options.max_pacing_rate;
-        if self.cold.recovery.congestion.pacing().is_some() {
-            self.outgoing().pacer.get_or_insert_default();
-            self.follow_pacing();
-        } else if rate == UNLIMITED {
-            if let Some(outgoing) = &mut self.cold.outgoing {
-                outgoing.pacer = None;
-            }
-        } else {
-            let pacer = self.outgoing().pacer.get_or_insert_default();
-            pacer.set_rate(rate, mss);
-        }
-    }
-
-    /// Congestion control may want another rate.
-    #[inline]
-    fn follow_pacing(&mut self) {
-        if let Some(pacing) = self.cold.recovery.congestion.pacing()
-            && let Some(outgoing) = &mut self.cold.outgoing
-            && let Some(pacer) = &mut outgoing.pacer
-        {
-            let most = self.cold.options.max_pacing_rate;
-            pacer.set_rate_and_burst(pacing.octets_per_second.min(most), pacing.quantum);
-        }
     }
 
     #[inline]

@@ -3,10 +3,9 @@
 use engine::{Engine, Errno, UdpSocket};
 use libc::{c_int, c_void, socklen_t};
 
-use crate::call;
 use crate::guard::contained;
 use crate::process_state::Device;
-use crate::runtime;
+use crate::{call, runtime};
 
 // include/uapi/asm-generic/socket.h, include/uapi/linux/sock_diag.h
 const SO_MEMINFO: c_int = 55;

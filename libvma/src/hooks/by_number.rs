@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, timespec};
 
 use super::{descriptor, epoll, poll, process, receive, select, send, setup, transfer};
-use crate::guard;
-use crate::process_state;
-use crate::runtime;
+use crate::{guard, process_state, runtime};
 
 const NUMBERS: usize = 512;
 /// The highest number that has a place.

@@ -5,8 +5,7 @@ use libc::c_int;
 
 use super::{descriptor, hook};
 use crate::guard::contained;
-use crate::real;
-use crate::runtime;
+use crate::{real, runtime};
 
 /// Forgets what a new descriptor's number stood for.
 #[inline]

@@ -5,14 +5,8 @@ use engine::{Family, epoll_may_be_shared, io_uring};
 use libc::{c_int, c_uint, c_void};
 
 use super::{create, hook, setup};
-use crate::epoll_waits;
-use crate::fd_relocation;
 use crate::guard::{self, contained, errno, fail, set_errno};
-use crate::log_sink;
-use crate::process_state;
-use crate::real;
-use crate::runtime;
-use crate::start;
+use crate::{epoll_waits, fd_relocation, log_sink, process_state, real, runtime, start};
 
 hook! {
     /// `socket(2)`

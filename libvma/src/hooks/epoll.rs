@@ -10,11 +10,9 @@ use super::descriptor::is_own;
 use super::hook;
 use super::list::with_list;
 use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
-use crate::call;
-use crate::epoll_waits;
 use crate::guard::{NotRun, contained, fail};
-use crate::real;
 use crate::runtime::{self, Device};
+use crate::{call, epoll_waits, real};
 
 /// The longest tick of any kernel (`CONFIG_HZ=100`).
 const TICK_NSEC_MAX: u64 = 10_000_000;

@@ -3,8 +3,7 @@
 use libc::{c_int, c_long, c_ulong, c_void};
 
 use super::hook;
-use crate::filters;
-use crate::real;
+use crate::{filters, real};
 
 const FILTER_MODE: c_ulong = 2;
 const STRICT_MODE: c_ulong = 1;

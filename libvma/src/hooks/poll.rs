@@ -9,10 +9,9 @@ use super::descriptor::is_own;
 use super::hook;
 use super::list::with_list;
 use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
-use crate::call;
 use crate::guard::{contained, fail};
-use crate::real;
 use crate::runtime::{self, Device};
+use crate::{call, real};
 
 /// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the call one. `None`: there are none.
 #[inline]

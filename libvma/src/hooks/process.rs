@@ -8,11 +8,7 @@ use libc::{c_char, c_int, posix_spawn_file_actions_t};
 use super::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
-use crate::process_state;
-use crate::real;
-use crate::runtime;
-use crate::start;
-use crate::started_with;
+use crate::{process_state, real, runtime, start, started_with};
 
 /// The program that `execute` starts finds in its sockets what waits for it in user space. If it does not start, the sockets
 /// are accelerated again. In a child: what it inherits stays with the process that has it, until the program asks for it, if that can.

@@ -7,9 +7,7 @@ use std::arch::naked_asm;
 use libc::{c_int, c_long, c_uint, c_void, mmsghdr, timespec};
 
 use super::{by_number, descriptor, receive_many, rights, ring, send};
-use crate::epoll_waits;
-use crate::guard;
-use crate::process_state;
+use crate::{epoll_waits, guard, process_state};
 
 /// `syscall(2)`
 ///

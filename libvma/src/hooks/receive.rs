@@ -5,10 +5,8 @@ use engine::user_memory::{is_readable, is_writable};
 use libc::{c_int, c_void, iovec, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::{header, hook, passed, stream_calls as stream, transfer};
-use crate::call;
 use crate::guard::{contained, errno, fail};
-use crate::real;
-use crate::runtime;
+use crate::{call, real, runtime};
 
 hook! {
     /// `recv(2)`

@@ -8,11 +8,9 @@ use libc::{c_int, c_uint, mmsghdr, msghdr, time_t, timespec};
 
 use super::receive::receive_message;
 use super::{hook, passed};
-use crate::call;
 use crate::guard::{contained, errno, fail, set_errno};
 use crate::process_state::Device;
-use crate::real;
-use crate::runtime;
+use crate::{call, real, runtime};
 
 /// A socket of ours that messages are asked of.
 #[derive(Clone, Copy)]

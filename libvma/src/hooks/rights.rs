@@ -6,10 +6,8 @@ use libc::{c_int, c_long, c_ulong, c_void, uid_t};
 
 use super::descriptor::is_own;
 use super::{filter, hook};
-use crate::filters;
 use crate::guard::{contained, fail};
-use crate::real;
-use crate::runtime;
+use crate::{filters, real, runtime};
 
 /// Makes a call that changes what the program may do. What takes the rights that go with it is done before.
 fn changing(

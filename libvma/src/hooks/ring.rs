@@ -7,8 +7,7 @@ use libc::{c_int, c_long, c_uint, c_void};
 use super::raw::{enter_straight, register_straight, setup_straight};
 use super::{create, descriptor, epoll, transfer};
 use crate::guard::{self, contained};
-use crate::process_state;
-use crate::runtime;
+use crate::{process_state, runtime};
 
 /// What a ring does is seen neither by the hooks nor before the kernel does it: every socket is the kernel's, also those to come.
 #[cold]

@@ -11,10 +11,9 @@ use super::descriptor::is_own;
 use super::hook;
 use super::poll::poll_ours;
 use super::waits::{NSEC_PER_SEC, is_bad_mask, timespec_at};
-use crate::call;
 use crate::guard::{contained, fail};
-use crate::real;
 use crate::runtime::{self, Device};
+use crate::{call, real};
 
 hook! {
     /// `select(2)`

@@ -8,10 +8,8 @@ use engine::user_memory::{is_readable, is_writable};
 use engine::{DUMMY_SEND, Follows, Reason};
 
 use super::{header, hook, passed, stream_calls as stream, transfer};
-use crate::call;
 use crate::guard::{errno, set_errno};
-use crate::real;
-use crate::runtime;
+use crate::{call, real, runtime};
 
 hook! {
     /// `sendto(2)`

@@ -11,11 +11,8 @@ use engine::{
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 
 use super::{answers, create, descriptor, hook, stream_calls};
-use crate::call;
 use crate::guard::{contained, errno, fail};
-use crate::internal_thread;
-use crate::real;
-use crate::runtime;
+use crate::{call, internal_thread, real, runtime};
 use stream_calls::SIOCATMARK;
 
 /// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its result on.

@@ -5,8 +5,7 @@ use std::mem;
 use libc::{c_int, sighandler_t};
 
 use super::hook;
-use crate::real;
-use crate::signals;
+use crate::{real, signals};
 
 hook! {
     /// `sigaction(2)`

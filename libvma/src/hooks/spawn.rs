@@ -5,10 +5,7 @@ use libc::{FILE, c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnat
 use super::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
-use crate::process_state;
-use crate::real;
-use crate::runtime;
-use crate::started_with;
+use crate::{process_state, real, runtime, started_with};
 
 /// A program is about to be started.
 fn starting(program: Program, environment: Strings) {

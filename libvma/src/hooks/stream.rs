@@ -6,9 +6,7 @@ use libc::{FILE, c_char, c_int, c_void};
 use super::descriptor::{self, is_own};
 use super::{hook, transfer};
 use crate::guard::{fail, set_errno};
-use crate::log_sink;
-use crate::real;
-use crate::runtime;
+use crate::{log_sink, real, runtime};
 
 #[cfg(target_arch = "x86_64")]
 mod variadic;

@@ -4,10 +4,8 @@ use engine::user_memory::{is_readable, is_writable};
 use engine::{Amount, ConnectOutcome, Errno, Sockaddr, takes_over_connection};
 use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
-use crate::call;
 use crate::guard::{contained, fail};
-use crate::internal_thread;
-use crate::runtime;
+use crate::{call, internal_thread, runtime};
 
 /// A receive call; the kernel's if there is no stream of ours.
 ///

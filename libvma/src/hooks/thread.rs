@@ -3,8 +3,7 @@
 use libc::c_int;
 
 use super::hook;
-use crate::guard;
-use crate::real;
+use crate::{guard, real};
 
 /// `PTHREAD_CANCEL_ASYNCHRONOUS` of the C library's headers.
 const ASYNCHRONOUS: c_int = 1;

@@ -8,10 +8,8 @@ use libc::{aiocb, c_int, c_uint, off64_t, pollfd, sigevent, size_t, ssize_t};
 
 use super::descriptor::is_own;
 use super::hook;
-use crate::call;
 use crate::guard::{contained, errno, fail, set_errno};
-use crate::real;
-use crate::runtime;
+use crate::{call, real, runtime};
 
 /// Leaves a socket of ours to the kernel, with all that is queued.
 pub(super) fn leave_to_kernel(fd: c_int, reason: Reason) {

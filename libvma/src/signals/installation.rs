@@ -4,8 +4,7 @@
 
 use std::marker::PhantomData;
 
-use crate::guard;
-use crate::process_state;
+use crate::{guard, process_state};
 
 /// Every signal, those of the C library's own included: a thread that is cancelled here would stop all others.
 const EVERY_SIGNAL: u64 = u64::MAX;

@@ -19,9 +19,15 @@ use super::syscall::{self, Name, ProgramKind};
 
 pub use super::maps::FlowMaps;
 
+mod checks;
 mod ipv6;
+mod layout;
 mod options;
 mod wildcard;
+
+use checks::{check_group_mac, check_source, check_transport};
+pub(super) use layout::PROTOCOL_TCP;
+use layout::*;
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -383,77 +389,6 @@ fn decide(a: &mut Assembler, ports: i16, matched: Label, pass: Label) {
     a.place(is_unknown);
 }
 
-/// Jumps to `pass` if the packet in R7 carries neither UDP nor TCP, by the protocol in R9, or is not as long as it should be. R1 is the
-/// length of its payload and of `header_bytes` before it, R8 that of the frame.
-fn check_transport(
-    a: &mut Assembler,
-    capacity: Capacity,
-    udp_length: i16,
-    header_bytes: i32,
-    pass: Label,
-) {
-    let is_udp = a.label();
-    let is_good = a.label();
-    let frame_bytes = i32::try_from(capacity.frame_bytes).unwrap_or(i32::MAX);
-    a.jump_if(R9, Equal, PROTOCOL_UDP, is_udp);
-    a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
-
-    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The segments of a connection must
-    // not be split between two stacks: what is longer than a receive buffer comes in pieces where that is possible.
-    if !capacity.in_pieces {
-        a.jump_if(R8, Greater, frame_bytes, pass);
-    }
-    a.jump_if(R1, Less, header_bytes + TCP_HEADER_BYTES, pass);
-    a.jump_if(R9, Equal, PROTOCOL_TCP, is_good);
-
-    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers at least its header.
-    a.place(is_udp);
-    a.jump_if(R8, Greater, frame_bytes, pass);
-    a.load(R2, U16, R7, udp_length);
-    a.be16(R2);
-    a.jump_if(R2, Less, UDP_HEADER_BYTES, pass);
-    if header_bytes > 0 {
-        a.sub(R1, header_bytes);
-    }
-    a.jump_if(R1, NotEqual, R2, pass);
-    a.place(is_good);
-}
-
-/// Jumps to `pass` unless the packet is from a source that the kernel believes: not this network (0/8), loopback (127/8), multicast or
-/// reserved (224/3), and not ourselves. What to do with the others is the kernel's decision (`ip_route_input_slow`).
-fn check_source(a: &mut Assembler, pass: Label) {
-    a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
-    a.jump_if(R1, Equal, 0, pass);
-    a.jump_if(R1, Equal, 127, pass);
-    a.jump_if(R1, Greater, 223, pass);
-    a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
-    a.load(R2, U32, R7, frame::DESTINATION_ADDRESS);
-    a.jump_if(R1, Equal, R2, pass);
-}
-
-/// Jumps to `is_ipv4` if the frame is of IPv4 and the rest of its Ethernet address that of the IP packet's multicast group
-/// (RFC 1112 §6.4: 01:00:5e and the lower 23 bits), else to `pass`. A frame with another pair of addresses is the kernel's to judge.
-fn check_group_mac(a: &mut Assembler, is_ipv4: Label, pass: Label) {
-    a.load(R1, U16, R7, frame::ETHER_TYPE);
-    a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4), pass);
-    a.load(R1, U8, R7, frame::DESTINATION_ADDRESS);
-    a.jump_if(R1, Less, 224, pass);
-    a.jump_if(R1, Greater, 239, pass);
-    a.load(R1, U8, R7, frame::DESTINATION_MAC + 2);
-    a.jump_if(R1, NotEqual, 0x5e, pass);
-    a.load(R1, U16, R7, frame::DESTINATION_MAC + 4);
-    a.load(R2, U16, R7, frame::DESTINATION_ADDRESS + 2);
-    a.jump_if(R1, NotEqual, R2, pass);
-    a.load(R1, U8, R7, frame::DESTINATION_MAC + 3);
-    a.jump_if(R1, Greater, 127, pass);
-    a.load(R2, U8, R7, frame::DESTINATION_ADDRESS + 1);
-    a.jump_if(R1, Equal, R2, is_ipv4);
-    // The highest bit is not in the Ethernet address.
-    a.sub(R2, 128);
-    a.jump_if(R1, Equal, R2, is_ipv4);
-    a.jump_if(R1, NotEqual, R2, pass);
-}
-
 /// Writes the time in front of the packet, after which R7 is not valid any more.
 fn stamp(a: &mut Assembler) {
     let no_room = a.label();
@@ -510,81 +445,3 @@ fn look_up(a: &mut Assembler, map: BorrowedFd<'_>, key: i16) {
 const fn in_memory(bytes: [u8; 2]) -> i32 {
     u16::from_ne_bytes(bytes) as i32
 }
-
-/// Offsets in the context (`struct xdp_md`).
-mod context {
-    pub(super) const DATA: i16 = 0;
-    pub(super) const DATA_END: i16 = 4;
-    pub(super) const DATA_META: i16 = 8;
-    pub(super) const RX_QUEUE_INDEX: i16 = 16;
-}
-
-/// Offsets in a frame with UDP in IPv4 without options.
-mod frame {
-    pub(super) const DESTINATION_MAC: i16 = 0;
-    pub(super) const ETHER_TYPE: i16 = 12;
-    pub(super) const VERSION_AND_IHL: i16 = 14;
-    pub(super) const TOTAL_LENGTH: i16 = 16;
-    pub(super) const FLAGS_AND_OFFSET: i16 = 20;
-    pub(super) const PROTOCOL: i16 = 23;
-    pub(super) const SOURCE_ADDRESS: i16 = 26;
-    pub(super) const DESTINATION_ADDRESS: i16 = 30;
-    pub(super) const SOURCE_PORT: i16 = 34;
-    pub(super) const DESTINATION_PORT: i16 = 36;
-    pub(super) const UDP_LENGTH: i16 = 38;
-    pub(super) const HEADERS_BYTES: i32 = 42;
-}
-
-const ETHER_TYPE_IPV4: [u8; 2] = [0x08, 0x00];
-/// "More fragments" and the fragment offset.
-const FRAGMENT_MASK: u16 = 0x3fff;
-const ETHERNET_HEADER_BYTES: i32 = 14;
-const IP_HEADER_BYTES: i32 = 20;
-const PROTOCOL_UDP: i32 = dev_core::Protocol::Udp as i32;
-const UDP_HEADER_BYTES: i32 = 8;
-pub(super) const PROTOCOL_TCP: i32 = dev_core::Protocol::Tcp as i32;
-const TCP_HEADER_BYTES: i32 = 20;
-/// Where a segment's flags are, from its ports on.
-const TCP_FLAGS: i16 = 13;
-const SYN: i32 = 0x02;
-const ACK_OR_RST: i32 = 0x14;
-
-/// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number in the machine's order.
-const KEY_SHIFTS: KeyShifts = if cfg!(target_endian = "little") {
-    KeyShifts {
-        address: 0,
-        port: 32,
-        protocol: 48,
-    }
-} else {
-    KeyShifts {
-        address: 32,
-        port: 16,
-        protocol: 8,
-    }
-};
-
-/// In bits.
-struct KeyShifts {
-    address: i32,
-    port: i32,
-    protocol: i32,
-}
-
-/// Where the keys are, from the end of the stack frame.
-const PORT_KEY: i16 = -8;
-const FLOW_KEY: i16 = -24;
-const SLOT_INDEX: i16 = -28;
-const TAG: i16 = -32;
-/// The two are needed one after the other.
-const OCTET: i16 = TAG;
-const IN_SLOT: i16 = -40;
-const V6_PORT_KEY: i16 = -56;
-const V6_FLOW_KEY: i16 = -96;
-/// Nothing is kept from here on.
-const BELOW_KEYS: i16 = -96;
-const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
-const _: () = assert!(V6_PORT_KEY_BYTES == 24 && V6_FLOW_KEY_BYTES == 40);
-
-const FLOOR_NAME: [u8; 16] = *b"vma_floor\0\0\0\0\0\0\0";
-const PROGRAM_NAME: Name = *b"vma_xdp\0\0\0\0\0\0\0\0\0";

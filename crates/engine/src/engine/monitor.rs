@@ -16,13 +16,14 @@ use crate::engine::destroyed::Destroyed;
 use crate::engine::followers::Followers;
 use crate::engine::guardian::Guardian;
 use crate::engine::inline_waits::InlineWaits;
+use crate::engine::network_tasks::{Exemptions, Ipsec, NetworkChanges, Paths};
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::started::AtDoor;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Exemptions, Gauges, Ipsec, LostDescriptors,
-    NetworkChanges, Paths, Requests, Strays, Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Gauges, LostDescriptors, Requests, Strays, Streams,
+    TakeOver,
 };
 use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;

@@ -7,7 +7,8 @@ use netconf::RouteKind::{Blackhole, Prohibit, Unreachable};
 use netconf::{IpsecPolicies, RouteKind, RouteQuery, TransportFlow};
 
 use crate::family::{link_of, scope_of};
-use crate::netconf_network::{NetconfNetwork, conf, hop_limit_of};
+use crate::netconf_network::NetconfNetwork;
+use crate::netconf_network::settings::{conf, hop_limit_of};
 use crate::network::{Network, NextHop, NextHopKey, Resolution, RouteMetrics};
 use crate::reason::Reason;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
+use wire::tcp::{Flags, Header};
 
 use super::path_mtu::Probing;
 use super::{Connection, Probe};
@@ -10,7 +10,7 @@ use crate::recovery::SentSegment;
 use crate::send::queue::Pieces;
 use crate::send::{Blocked, Limits, NewSegment};
 use crate::timers::Timer;
-use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit, mss};
+use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit};
 
 impl<P: Payload> Connection<P> {
     /// The next segment to send, if there is one to be sent at `now`. Call until `false`.
@@ -373,67 +373,12 @@ impl<P: Payload> Connection<P> {
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 
-    /// The options of a segment with `len` octets of payload.
-    #[inline]
-    pub(super) fn header_options(&mut self, now: Instant, len: u32) -> HeaderOptions {
-        let sack = if self.receiver.has_sack_blocks() && self.cold.handshake.has_sack {
-            self.sack_blocks(len)
-        } else {
-            SackBlocks::default()
-        };
-        HeaderOptions {
-            timestamps: self.timestamps.option(now),
-            sack,
-            ..HeaderOptions::default()
-        }
-    }
-
-    /// RFC 2018 §4: "data sent out of order SHOULD be reported in as many SACK blocks as possible", beside `len` octets of
-    /// payload.
-    #[cold]
-    fn sack_blocks(&mut self, len: u32) -> SackBlocks {
-        let room = u32::from(self.mss())
-            .saturating_sub(len)
-            .saturating_sub(SACK_OPTION_LEN);
-        let fitting = (room / SACK_BLOCK_LEN) as usize;
-        let most = self.most_sack_blocks() as usize;
-        self.receiver
-            .take_sack_blocks(fitting.min(most), self.config.dsack)
-    }
-
-    /// As many as the header has room for beside the other options.
-    #[inline]
-    fn most_sack_blocks(&self) -> u32 {
-        if self.timestamps.is_on() { 3 } else { 4 }
-    }
-
     /// The peer's window has room for a whole segment of new data, or for all there is
     /// (`tcp_snd_wnd_test`): less would wait for more window.
     #[cold]
     pub(super) fn can_probe_with_new_data(&self) -> bool {
         let needed = self.sender.unsent().min(self.room_beside_options()).max(1);
         self.sender.has_unsent() && self.sender.window_end() >= self.sender.snd_nxt + needed
-    }
-
-    /// Octets of payload in a full segment, beside all its options. Never zero, however small the peer's MSS is.
-    #[inline]
-    fn room_beside_options(&self) -> u32 {
-        let mss = u32::from(self.mss());
-        mss.saturating_sub(self.sack_len())
-            .min(self.sender.segment_bound())
-            .max(mss::MIN_PAYLOAD.into())
-    }
-
-    /// Octets that SACK blocks take from a segment's payload.
-    #[inline]
-    fn sack_len(&self) -> u32 {
-        let count = self.receiver.sack_block_count();
-        if self.cold.handshake.has_sack && count > 0 {
-            let count = count.min(self.most_sack_blocks());
-            SACK_OPTION_LEN.saturating_add(count.saturating_mul(SACK_BLOCK_LEN))
-        } else {
-            0
-        }
     }
 
     #[inline]
@@ -454,7 +399,4 @@ fn data_flags(is_push: bool, is_fin: bool) -> Flags {
     flags
 }
 
-/// The SACK option without blocks, padded.
-const SACK_OPTION_LEN: u32 = 4;
-const SACK_BLOCK_LEN: u32 = 8;
 const CORK_CEILING: Duration = Duration::from_millis(200);

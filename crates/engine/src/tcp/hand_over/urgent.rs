@@ -8,7 +8,8 @@ use ::tcp::{Flags, SeqNumber, Snapshot};
 use libc::c_int;
 use sys::Errno;
 
-use super::{PART_BYTES, octets, parts_of, peers_header, put_all, say_with};
+use super::segments::{PART_BYTES, parts_of};
+use super::{octets, peers_header, put_all, say_with};
 use crate::sockets::host::Host;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::TcpStack;

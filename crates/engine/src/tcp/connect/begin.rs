@@ -1,0 +1,161 @@
+//! The beginning of a connection: what the kernel socket is told, flows, and the first segment.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use links::family::local_address;
+use links::interface::Interface;
+use links::reason::Reason;
+
+use ::tcp::Connection;
+use dev_core::{Flow, Protocol};
+use libc::c_int;
+use sys::{Errno, streams};
+
+use super::has_no_link;
+use crate::sockets::host::Host;
+use crate::tcp::clock::now;
+use crate::tcp::device::is_on;
+use crate::tcp::egress::{Egress, path_to};
+use crate::tcp::offload::client_rule;
+use crate::tcp::options::OWNER;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::stream::Stream;
+
+/// How a connection has begun.
+pub(super) enum Begun {
+    Here,
+    /// The kernel would have said the same.
+    Refused(Errno),
+    /// It is the kernel's, for this reason.
+    Not(Reason, &'static str),
+}
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// Under the control lock.
+    pub(super) fn begin_connection(
+        &'static self,
+        host: &Host<S>,
+        fd: c_int,
+        peer: SocketAddr,
+        interface: &'static Interface<S>,
+        device: u32,
+    ) -> Begun {
+        let Some((wanted, headers)) = self.options_before_connection() else {
+            return Begun::Not(Reason::Option, "an option of the socket is not known here");
+        };
+        if sys::has_owner(fd) {
+            return Begun::Not(Reason::Option, OWNER);
+        }
+        // The repair changes that, and its end takes it away: see `streams::share_port`.
+        let reuses = self.attachment().reuses_address();
+        if let Some(call) = self.globals.rights_went() {
+            return Begun::Not(Reason::RightsGone, call);
+        }
+        if streams::repair_begins(fd).is_err() {
+            return Begun::Not(Reason::Repair, "");
+        }
+        // Connected, it would send probes of its own.
+        if wanted.keep_alive() {
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &0);
+        }
+        let undo = |wanted: &tcp::Options, was_connected: bool| {
+            if was_connected {
+                let _ = streams::disconnect(fd);
+            }
+            let _ = streams::repair_ends(fd, false);
+            streams::share_port(fd, reuses);
+            if wanted.keep_alive() {
+                let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
+            }
+        };
+        let connect = || streams::connect(fd, self.family().form(peer));
+        let connected = match connect() {
+            Err(Errno(libc::EADDRNOTAVAIL)) if self.makes_room(host, peer, interface) => connect(),
+            connected => connected,
+        };
+        if let Err(errno) = connected {
+            undo(&wanted, false);
+            return Begun::Refused(errno);
+        }
+        streams::share_port(fd, reuses);
+        let Some(local) = local_address(fd) else {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Route, "");
+        };
+        let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
+        // A host without other addresses sends to any network from its link-local one, and the socket is bound to no interface: it
+        // could not be bound to that address again.
+        let is_whole = !has_no_link(local);
+        let is_there = device == 0 || is_on(host, device, local.ip());
+        let is_reached =
+            !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole && is_there;
+        if !is_allowed || !is_reached {
+            undo(&wanted, true);
+            return Begun::Not(
+                if is_allowed {
+                    Reason::Route
+                } else {
+                    Reason::Rule
+                },
+                "",
+            );
+        }
+        if !self.claim() {
+            undo(&wanted, true);
+            return Begun::Not(Reason::Forked, "");
+        }
+        let flow = Flow {
+            protocol: Protocol::Tcp,
+            local,
+            peer: Some(peer),
+        };
+        let now = now();
+        let secrets = self.globals.key().secrets(local, peer, now);
+        let path = path_to(peer.ip(), interface.stream_mtu(interface.spec().mtu));
+        let config = self.globals.config();
+        let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
+        let no_egress: Option<Egress<S>> = None;
+        let counted = self.globals.counted();
+        let user = self.present_sender(host.settings());
+        let mut stream = Stream::new(
+            connection,
+            (local, peer),
+            interface,
+            no_egress,
+            headers,
+            user,
+            counted,
+        )
+        .bound_to(device);
+        stream.is_connecting = true;
+        let inode = self.kernel_socket.inode.load(Ordering::Relaxed);
+        stream.show(self.globals.segment.claim_tcp_connection(), fd, inode);
+        *self.role.lock() = Role::Stream(Box::new(stream));
+        self.clear_readiness();
+        // The kernel's socket is connected, and says that it can be written to.
+        self.silence(true);
+        if interface.attach(&flow, self.into()).is_err() {
+            *self.role.lock() = Role::None;
+            self.silence(false);
+            self.release();
+            undo(&wanted, true);
+            return Begun::Not(Reason::SteeringFailed, "");
+        }
+        self.attachment().flows.push((interface, flow));
+        self.begin_receiving(interface, local.ip());
+        self.bring_flows();
+        let counters = self.counters();
+        counters.local.set(local);
+        counters.peer.set(peer);
+        self.set_reason(Reason::Offloaded);
+        host.count_reason(Reason::Offloaded);
+        log::debug!(
+            "fd {fd}: {local} to {peer}: past the kernel by {}",
+            interface.spec().name
+        );
+        host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
+        self.interfaces_changed();
+        Begun::Here
+    }
+}
