@@ -295,6 +295,9 @@ impl<P: Payload> Connection<P> {
         // `SND.WL1` must not be beyond what the peer may send, or all its window updates would count as old.
         let window_end = snapshot.window.rcv_wup + promised_window(snapshot);
         let snd_wl1 = snapshot.window.snd_wl1.min(window_end);
+        // Nor so far behind that what comes seems to be older: kernels before Linux 5.10 leave it behind while they only receive.
+        let oldest = snapshot.rcv_nxt - WINDOW_MAX;
+        let snd_wl1 = snd_wl1.max(oldest);
         sender.start_window(snd_wl1, snapshot.window.snd_wnd);
         sender.max_wnd = sender.max_wnd.max(snapshot.window.max_window);
         sender.queue = SendQueue::new(snapshot.snd_una - u32::from(is_fin_acked));
@@ -317,6 +320,9 @@ impl<P: Payload> Connection<P> {
         self.follow_recovery();
     }
 }
+
+/// The largest window that there is: nothing older can come.
+const WINDOW_MAX: u32 = (u16::MAX as u32) << MAX_WINDOW_SCALE;
 
 /// The part of `RCV.WND` that a header can express. More would be taken back with the next segment.
 fn promised_window<P>(snapshot: &Snapshot<P>) -> u32 {

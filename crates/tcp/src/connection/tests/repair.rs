@@ -143,6 +143,19 @@ fn a_window_that_another_stack_offered_is_kept_open() {
 }
 
 #[test]
+fn a_window_from_long_ago_is_older_than_what_comes() {
+    let solo = Solo::established();
+    let mut snapshot = solo.connection.export(solo.now).unwrap();
+    // As far behind as it can be told from what is ahead.
+    snapshot.window.snd_wl1 = snapshot.rcv_nxt + snapshot.window.rcv_wnd - 0x7fff_ffff;
+    let rcv_nxt = snapshot.rcv_nxt;
+    let config = Arc::new(Config::default());
+    let moved = Conn::import(solo.now, config, Path::ipv4(MTU), snapshot).unwrap();
+    let wl1 = moved.export(solo.now).unwrap().window.snd_wl1;
+    assert_eq!(rcv_nxt - wl1, 65_535 << 14);
+}
+
+#[test]
 fn marks_of_the_network_are_echoed_by_the_next_stack() {
     let config = Config {
         ecn: EcnMode::On,
