@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How often the kernel socket of a socket has begun to tell the truth, or has ceased to.
+/// How often a kernel socket has begun to tell the truth, or has ceased to.
 static SILENCE_CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// A number that is another one when connections have gone to the kernel's sockets, or have come from there.
