@@ -18,7 +18,7 @@
 macro_rules! interposed {
     ($apply:ident) => {
         $apply! {
-            /// Its datagram sockets over IPv4 become ours.
+            /// Its sockets of IPv4 and IPv6 become ours.
             fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int => descriptor;
             /// Ends what the descriptor stands for; the library's own stay open.
             fn close(fd: c_int) -> c_int => descriptor;

@@ -53,9 +53,9 @@ pub use kinds::{AnySocket, Object};
 use orphan_table::Orphans;
 use wake_channels::WakeChannels;
 
-/// A UDP socket over IPv4.
+/// A UDP socket.
 pub type UdpSocket<B> = udp::UdpSocket<AnySocket<B>>;
-/// A TCP socket over IPv4.
+/// A TCP socket.
 pub type TcpSocket<B> = tcp::TcpSocket<AnySocket<B>>;
 /// An epoll set with sockets of ours in it.
 pub type EpollSet<B> = mux::epoll::EpollSet<AnySocket<B>>;

@@ -1,4 +1,4 @@
-//! UDP sockets, as far as they carry IPv4.
+//! UDP sockets.
 
 mod ancillary;
 mod datagram;

@@ -19,7 +19,7 @@ vma, libvma.so \- moves the sockets of a program past the kernel
 .SH DESCRIPTION
 .B libvma.so
 is preloaded into a program that is not changed.
-It interposes the socket calls of the C library and carries the packets of UDP and TCP sockets over IPv4 through AF_XDP, past the network stack
+It interposes the socket calls of the C library and carries the packets of UDP and TCP sockets over IPv4 and IPv6 through AF_XDP, past the network stack
 of the kernel.
 What it cannot accelerate works as without it, and
 .B vma_stats \-\-explain

@@ -19,9 +19,9 @@ use crate::udp::{UdpSocket, UdpStack};
 /// A socket of any kind.
 #[derive(Debug)]
 pub enum AnySocket<B: Backend> {
-    /// A UDP socket over IPv4.
+    /// A UDP socket.
     Udp(&'static UdpSocket<Self>),
-    /// A TCP socket over IPv4.
+    /// A TCP socket.
     Tcp(&'static TcpSocket<Self>),
 }
 
@@ -219,9 +219,9 @@ impl<B: Backend> Stack for AnySocket<B> {
     reason = "objects live in slabs of one kind each"
 )]
 pub enum Object<B: Backend> {
-    /// A UDP socket over IPv4.
+    /// A UDP socket.
     Udp(UdpSocket<AnySocket<B>>),
-    /// A TCP socket over IPv4.
+    /// A TCP socket.
     Tcp(TcpSocket<AnySocket<B>>),
     /// An epoll set that has such sockets in it.
     Epoll(EpollSet<AnySocket<B>>),
