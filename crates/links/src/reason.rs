@@ -170,6 +170,9 @@ reasons! {
     /// `epoll_wait(2)`, `poll(2)`, `recv(2)` and their like by instructions of the program's own, which no hook sees: Rust's rustix, and Go.
     PassedBy = 45, "the program waits past the library, by instructions of its own",
         "Have the program wait through the C library (Rust's rustix with its feature use-libc), if it can";
+    /// A send call that the kernel refuses, or with which it tells of an error that has come before.
+    Answered = 46, "the kernel answers the call: an error, or no address",
+        "Nothing: the call fails as it does without the library";
 }
 
 /// The statistics count each by itself.

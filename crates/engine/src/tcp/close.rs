@@ -54,7 +54,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let (linger, copy) = self.kernels_socket();
         if linger == Linger::Wait {
             // The kernel's close waits, or closes what nobody can keep here.
-            hand_over::hand_over(host, self.into(), Reason::Message, "SO_LINGER");
+            hand_over::hand_over(host, self.into(), Reason::Option, "SO_LINGER");
             return false;
         }
         // It would stay in the kernel's sets, as the copy keeps it open.

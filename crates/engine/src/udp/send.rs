@@ -157,7 +157,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Err(reason) => return SendOutcome::Kernel(reason),
         };
         let Ok(payload) = message.payload() else {
-            return SendOutcome::Kernel(Reason::Message);
+            return SendOutcome::Kernel(Reason::Answered);
         };
         self.send_to(host, fd, name, payload, follows, control)
     }
@@ -181,15 +181,15 @@ impl<S: UdpStack> UdpSocket<S> {
             // Under this lock the object does not begin another life: what it has belongs to this descriptor, or the
             // descriptor has been closed.
             if !host.is_behind(fd, self) {
-                return SendOutcome::Kernel(Reason::Message);
+                return SendOutcome::Kernel(Reason::Answered);
             }
             // Not by `or`, which copies both.
             let ((Some(address), _) | (None, Some(address))) = (name, send.peer) else {
-                return SendOutcome::Kernel(Reason::Message);
+                return SendOutcome::Kernel(Reason::Answered);
             };
             if send.may_have_error && send.tick_has_passed() && self.kernel_has_error() {
                 // The kernel's send reports it.
-                return SendOutcome::Kernel(Reason::Message);
+                return SendOutcome::Kernel(Reason::Answered);
             }
             if address.ip().is_multicast() {
                 host.follow_members_now_and_then();

@@ -126,7 +126,7 @@ fn a_late_call_never_uses_the_object_s_next_socket() {
         let mut payload = *b"x";
         let mut parts = [part(&mut payload)];
         let outcome = send_on(host.engine, fd, ours, &mut header(&mut parts), 0);
-        assert_eq!(outcome, SendOutcome::Kernel(Reason::Message));
+        assert_eq!(outcome, SendOutcome::Kernel(Reason::Answered));
         assert_eq!(send(&second, None, b"x"), SendOutcome::Done(1));
     });
 }

@@ -19,7 +19,7 @@ impl Message<'_> {
         }
         let len = self.header.msg_namelen as usize;
         if len > NAME_BYTES_MAX || !is_readable(self.header.msg_name, len) {
-            return Err(Reason::Message);
+            return Err(Reason::Answered);
         }
         // SAFETY: readable for `msg_namelen` bytes (checked above).
         let address = unsafe { sys::read_sockaddr(self.header.msg_name, self.header.msg_namelen) };
@@ -27,7 +27,7 @@ impl Message<'_> {
             Some(SocketAddr::V4(_)) => Ok(address),
             // A socket over IPv4 takes no other; one over IPv6 takes either.
             Some(address) if family == Family::Inet6 => Ok(Some(canonical(address))),
-            _ => Err(Reason::Message),
+            _ => Err(Reason::Answered),
         }
     }
 
