@@ -2,24 +2,25 @@
 //!
 //! Every function here runs under the engine's control lock.
 
+mod facts;
+
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
 use links::Absent;
-use links::family::{Addresses, scope_of};
+use links::family::Addresses;
 use links::groups::{AnyFlow, GroupFlows, Interest};
 use links::interface::Interface;
+use links::network::InterfaceFacts;
 use links::reason::Reason;
-use vma_config::rules::ProcessRules;
 
 use crate::sockets::hand_over;
 use crate::sockets::hand_over::in_parentheses;
 use crate::sockets::host::Host;
-use crate::sockets::offload::{self, PortSharing, SocketFacts};
+use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::stack::{MayOpen, Stack};
 use crate::udp::groups::{self, Wanted};
-use crate::udp::port_sharing::port_sharing;
 use crate::udp::socket::{UdpSocket, UdpStack};
 
 /// Those of some interfaces that are to be opened, or are being opened.
@@ -66,80 +67,19 @@ impl<S: UdpStack> UdpSocket<S> {
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             return Vec::new();
         };
-        let (local, peer) = (addresses.local, addresses.peer);
-        let bound = local.port() != 0;
-        self.attachment().local = local;
-        let rules = if bound {
-            *self.attachment().rules.get_or_insert_with(|| host.rules())
-        } else {
-            host.rules()
-        };
-        self.remember_addresses(&addresses, rules);
-        {
-            let groups = &mut self.attachment().groups;
-            let from = groups.local;
-            (groups.local, groups.peer, groups.versions) = (local, peer, addresses.versions);
-            host.ports.change(self.into(), groups, from, local);
-            if from != local {
-                host.port_is_ours(
-                    local.port(),
-                    self.kernel_socket.inode.load(Ordering::Relaxed),
-                );
-            }
-            groups.is_able = false;
-        }
+        let local = addresses.local;
+        let is_bound = local.port() != 0;
+        let rules = self.note_addresses(host, &addresses);
         // What such a socket receives is the kernel's for good; what it sends may come to be.
-        let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && bound;
+        let only_sends = self.is_committed() && self.reason() == Reason::ReceiverRule && is_bound;
         if self.is_committed() && !only_sends {
             return Vec::new();
         }
-        if !bound {
-            // Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
-            if self.reason() != Reason::NotBound {
-                self.drop_flows();
-                self.release();
-                self.set_reason(Reason::NotBound);
-                self.interfaces_changed();
-            }
+        if !is_bound {
+            self.note_unbound();
             return Vec::new();
         }
-        let device = sys::bound_device(fd);
-        self.attachment().groups.device = device;
-        let reuse_port = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1);
-        let refusal = host.refusal();
-        let foreign = *self
-            .attachment()
-            .foreign
-            .get_or_insert_with(|| !host.network().has_socket(fd));
-        self.attachment().shares_port = reuse_port;
-        let reuses_address =
-            reuse_port || sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR) == Ok(1);
-        self.attachment().reuses_address = reuses_address;
-        let is_ruled_out =
-            peer.is_some_and(|peer| offload::connect_rule(rules, peer, local).is_some());
-        let has_ipsec = host.network().has_ipsec();
-        self.attachment().groups.is_able =
-            !self.is_committed() && refusal.is_none() && !foreign && !has_ipsec && !is_ruled_out;
-        let is_of_groups = local.ip().is_multicast();
-        let sharing = if !reuses_address || foreign || is_of_groups {
-            // For groups only, which are judged one by one.
-            PortSharing::Alone
-        } else if groups::has_twin(host, self) {
-            PortSharing::Shared
-        } else {
-            port_sharing(host, self, &addresses)
-        };
-        let facts = SocketFacts {
-            local,
-            peer,
-            versions: addresses.versions,
-            device,
-            sharing,
-            refusal,
-            foreign,
-            ipsec: has_ipsec,
-            rules,
-        };
+        let facts = self.gather(host, fd, &addresses, rules);
         let interfaces = host.links.facts();
         let groups = groups::wanted(host, self, &interfaces);
         let plan = match offload::plan(&facts, &interfaces) {
@@ -166,7 +106,7 @@ impl<S: UdpStack> UdpSocket<S> {
                 return closed;
             }
         }
-        let refusal = match plan {
+        let outcome = match plan {
             Ok(_) if only_sends => return Vec::new(),
             Ok(_) if !self.claim() => {
                 self.commit();
@@ -180,31 +120,23 @@ impl<S: UdpStack> UdpSocket<S> {
                 refusal
             }
         };
-        let reason = refusal.reason;
-        let rule = refusal.rule.map_or(0, |rule| rule.number);
+        self.conclude(host, local, &outcome, &interfaces);
+        Vec::new()
+    }
+
+    /// Shows what has come of it, if that is something else than before, and leaves to the kernel what is not past it.
+    fn conclude(
+        &'static self,
+        host: &Host<S>,
+        local: SocketAddr,
+        outcome: &NotOffloaded<'_>,
+        interfaces: &[InterfaceFacts],
+    ) {
+        let reason = outcome.reason;
+        let rule = outcome.rule.map_or(0, |rule| rule.number);
         let had_rule = std::mem::replace(&mut self.attachment().rule, rule);
         if reason != self.reason() || rule != had_rule {
-            let detail = match reason {
-                Reason::Held => host.links.holders_of(local.ip(), &interfaces),
-                Reason::PortShared => self.attachment().sharing_option().to_owned(),
-                _ => refusal.detail(local, &interfaces),
-            };
-            if self.reason() == Reason::Held {
-                // What came before the change is in the kernel's queue.
-                self.kernel_socket
-                    .readable_hint
-                    .store(true, Ordering::Relaxed);
-            }
-            if self.set_reason_about(reason, refusal.rule, &detail) {
-                host.count_reason(reason);
-                let local = addresses.local;
-                let text = format!("{local}: {refusal}{}", in_parentheses(&detail));
-                log::debug!("fd {fd}: {text}");
-                host.socket_event(reason, fd, &text);
-            } else {
-                // A thread has gone to wait in the kernel meanwhile.
-                self.drop_flows();
-            }
+            self.show_change(host, local, outcome, interfaces);
         }
         if self.reason() != Reason::Offloaded {
             if self.is_committed() {
@@ -214,7 +146,36 @@ impl<S: UdpStack> UdpSocket<S> {
             self.release();
         }
         self.interfaces_changed();
-        Vec::new()
+    }
+
+    fn show_change(
+        &'static self,
+        host: &Host<S>,
+        local: SocketAddr,
+        outcome: &NotOffloaded<'_>,
+        interfaces: &[InterfaceFacts],
+    ) {
+        let reason = outcome.reason;
+        let detail = match reason {
+            Reason::Held => host.links.holders_of(local.ip(), interfaces),
+            Reason::PortShared => self.attachment().sharing_option().to_owned(),
+            _ => outcome.detail(local, interfaces),
+        };
+        if self.reason() == Reason::Held {
+            // What came before the change is in the kernel's queue.
+            let hint = &self.kernel_socket.readable_hint;
+            hint.store(true, Ordering::Relaxed);
+        }
+        if self.set_reason_about(reason, outcome.rule, &detail) {
+            host.count_reason(reason);
+            let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
+            let text = format!("{local}: {outcome}{}", in_parentheses(&detail));
+            log::debug!("fd {fd}: {text}");
+            host.socket_event(reason, fd, &text);
+        } else {
+            // A thread has gone to wait in the kernel meanwhile.
+            self.drop_flows();
+        }
     }
 
     /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
@@ -222,25 +183,6 @@ impl<S: UdpStack> UdpSocket<S> {
         if host.has_groups() {
             let (local, interest) = self.interest();
             groups::follow_port(host, local, interest, Some(self));
-        }
-    }
-
-    fn remember_addresses(&self, addresses: &Addresses, rules: &'static ProcessRules) {
-        let counters = self.counters();
-        counters.local.set(addresses.local);
-        match addresses.peer {
-            Some(peer) => counters.peer.set(peer),
-            None => counters.peer.clear(),
-        }
-        let mut send = self.send.lock();
-        send.set_addresses(addresses, rules);
-        // A link-local address binds the kernel's socket to an interface, and a connection that ends lets it go.
-        let has_scope = |address: SocketAddr| scope_of(address) != 0;
-        let may_be_bound = has_scope(addresses.local) || addresses.peer.is_some_and(has_scope);
-        let device_may_differ = may_be_bound || send.options().device != 0;
-        drop(send);
-        if device_may_differ {
-            self.refresh_send_options();
         }
     }
 
