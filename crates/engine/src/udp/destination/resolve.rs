@@ -13,6 +13,7 @@ use links::rings::RingUser;
 use vma_config::rules::ProcessRules;
 use wire::{EthernetAddresses, UdpTemplate};
 
+use crate::sockets::header_options::HeaderOptions;
 use crate::sockets::host::Host;
 use crate::sockets::offload::{self, NotOffloaded};
 use crate::sockets::stack::Stack;
@@ -127,27 +128,9 @@ fn resolve_way<S: Stack>(
         overrides,
         ..
     } = *asked;
+    judge(asked)?;
     let destination = address.ip();
-    if destination == Ipv4Addr::BROADCAST {
-        return Err(Reason::NotUnicast);
-    }
-    if destination.is_unspecified() || destination.is_loopback() || address.port() == 0 {
-        return Err(Reason::Route);
-    }
-    if local.port() == 0 {
-        return Err(Reason::NotBound);
-    }
-    if stays_in_host(destination) {
-        return Err(Reason::Multicast);
-    }
-    if !asked.versions.carry(destination) {
-        return Err(Reason::Route);
-    }
     let is_v6 = destination.is_ipv6();
-    if overrides.is_v6.is_some_and(|they_are| they_are != is_v6) {
-        // The kernel ignores some of them.
-        return Err(Reason::Message);
-    }
     let headers = headers.towards(fd, destination).ok_or(Reason::Option)?;
     let group = match destination.is_multicast() {
         true => Some(GroupOptions::read(fd, destination).ok_or(Reason::Option)?),
@@ -184,8 +167,61 @@ fn resolve_way<S: Stack>(
         // `IP_TTL` does not say whether the program has set it.
         return Err(Reason::RouteMetric);
     }
-    match shared.found.next_hop {
-        NextHop::Kernel(reason) => Err(reason),
+    let wanted = Wanted {
+        headers,
+        group,
+        tos,
+        device,
+        source: key.source,
+    };
+    way_by(host, asked, &wanted, shared.found.next_hop)
+}
+
+/// Whether datagrams may go past the kernel, as far as the addresses say it.
+fn judge(asked: &Asked<'_>) -> Result<(), Reason> {
+    let destination = asked.address.ip();
+    if destination == Ipv4Addr::BROADCAST {
+        return Err(Reason::NotUnicast);
+    }
+    if destination.is_unspecified() || destination.is_loopback() || asked.address.port() == 0 {
+        return Err(Reason::Route);
+    }
+    if asked.local.port() == 0 {
+        return Err(Reason::NotBound);
+    }
+    if stays_in_host(destination) {
+        return Err(Reason::Multicast);
+    }
+    if !asked.versions.carry(destination) {
+        return Err(Reason::Route);
+    }
+    let is_other_version = |of_v6| of_v6 != destination.is_ipv6();
+    if asked.overrides.is_v6.is_some_and(is_other_version) {
+        // The kernel ignores some of them.
+        return Err(Reason::Message);
+    }
+    Ok(())
+}
+
+/// What the socket and the message say of the way.
+struct Wanted {
+    headers: HeaderOptions,
+    group: Option<GroupOptions>,
+    tos: u8,
+    /// Index of the interface that it is bound to, or 0.
+    device: u32,
+    source: Option<IpAddr>,
+}
+
+/// The way by a next hop.
+fn way_by<S: Stack>(
+    host: &Host<S>,
+    asked: &Asked<'_>,
+    wanted: &Wanted,
+    next_hop: NextHop,
+) -> Result<Way<S>, Reason> {
+    let (link_index, mac, source, hop_limit, mtu, mtu_locked) = match next_hop {
+        NextHop::Kernel(reason) => return Err(reason),
         NextHop::Link {
             link_index,
             mac,
@@ -193,55 +229,56 @@ fn resolve_way<S: Stack>(
             hop_limit,
             mtu,
             mtu_locked,
-        } => {
-            // In this order in `__ip_make_skb`.
-            let of_socket = match group {
-                Some(group) => group.ttl,
-                None => headers.hop_limit(hop_limit),
-            };
-            let ttl = overrides.ttl.unwrap_or(of_socket);
-            if let Some(options) = group {
-                if ttl == 0 {
-                    // Of these the kernel sends none, if the host is a member of the group.
-                    return Err(Reason::Multicast);
-                }
-                if options.is_looped {
-                    host.no_member_has(link_index, destination)?;
-                }
-            }
-            if device != 0 && device != link_index {
-                // The kernel looks for a route by this interface only.
-                return Err(Reason::Route);
-            }
-            let interface = host.links.open(link_index)?;
-            let source = SocketAddr::new(key.source.unwrap_or(source), local.port());
-            let eth = EthernetAddresses {
-                source: interface.mac(),
-                destination: mac,
-            };
-            let dont_fragment = headers.dont_fragment(mtu_locked);
-            let label = headers.flow_label(Protocol::Udp, (source, address));
-            let template = UdpTemplate::new(eth, source, address, ttl, tos, dont_fragment)
-                .with_flow_label(label);
-            let mtu = match asked.packet_len_max {
-                limit if is_v6 && limit != 0 => mtu.min(limit),
-                _ => mtu,
-            };
-            let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
-            let payload_len_max = match usize::from(options.segment_len) {
-                0 => packet_payload_max,
-                segment_len => packet_payload_max.min(segment_len),
-            };
-            Ok(Way::Link {
-                sender: interface.lease(asked.user, source.ip()),
-                template: Box::new(template),
-                payload_len_max,
-                packet_payload_max,
-                segment_len: options.segment_len,
-                may_fragment_large: headers.may_fragment_large(),
-            })
+        } => (link_index, mac, source, hop_limit, mtu, mtu_locked),
+    };
+    let (address, destination) = (asked.address, asked.address.ip());
+    // In this order in `__ip_make_skb`.
+    let of_socket = match wanted.group {
+        Some(group) => group.ttl,
+        None => wanted.headers.hop_limit(hop_limit),
+    };
+    let ttl = asked.overrides.ttl.unwrap_or(of_socket);
+    if let Some(options) = wanted.group {
+        if ttl == 0 {
+            // Of these the kernel sends none, if the host is a member of the group.
+            return Err(Reason::Multicast);
+        }
+        if options.is_looped {
+            host.no_member_has(link_index, destination)?;
         }
     }
+    if wanted.device != 0 && wanted.device != link_index {
+        // The kernel looks for a route by this interface only.
+        return Err(Reason::Route);
+    }
+    let interface = host.links.open(link_index)?;
+    let source = SocketAddr::new(wanted.source.unwrap_or(source), asked.local.port());
+    let eth = EthernetAddresses {
+        source: interface.mac(),
+        destination: mac,
+    };
+    let dont_fragment = wanted.headers.dont_fragment(mtu_locked);
+    let label = wanted.headers.flow_label(Protocol::Udp, (source, address));
+    let template = UdpTemplate::new(eth, source, address, ttl, wanted.tos, dont_fragment)
+        .with_flow_label(label);
+    let mtu = match asked.packet_len_max {
+        limit if destination.is_ipv6() && limit != 0 => mtu.min(limit),
+        _ => mtu,
+    };
+    let packet_payload_max = (mtu as usize).saturating_sub(headers_len(destination));
+    let segment_len = asked.options.segment_len;
+    let payload_len_max = match usize::from(segment_len) {
+        0 => packet_payload_max,
+        len => packet_payload_max.min(len),
+    };
+    Ok(Way::Link {
+        sender: interface.lease(asked.user, source.ip()),
+        template: Box::new(template),
+        payload_len_max,
+        packet_payload_max,
+        segment_len,
+        may_fragment_large: wanted.headers.may_fragment_large(),
+    })
 }
 
 /// The interface that datagrams of IPv6 leave by, if it is not the route that decides (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that
@@ -266,5 +303,54 @@ const fn headers_len(destination: IpAddr) -> usize {
     match destination {
         IpAddr::V4(_) => 28,
         IpAddr::V6(_) => 48,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(local: &str, address: &str, v6_overrides: Option<bool>) -> Result<(), Reason> {
+        judge(&Asked {
+            local: local.parse().unwrap(),
+            versions: Versions {
+                v4: !local.starts_with("[2001"),
+                v6: local.starts_with('['),
+            },
+            address: address.parse().unwrap(),
+            rules: None,
+            options: SendOptions::default(),
+            group_interface: None,
+            packet_len_max: 0,
+            overrides: Overrides {
+                is_v6: v6_overrides,
+                ..Overrides::default()
+            },
+            user: RingUser::default(),
+        })
+    }
+
+    #[test]
+    fn addresses_say_what_is_the_kernels() {
+        let any = "0.0.0.0:7";
+        for (local, address, overrides, expected) in [
+            (any, "10.0.0.1:9", None, Ok(())),
+            (any, "255.255.255.255:9", None, Err(Reason::NotUnicast)),
+            (any, "0.0.0.0:9", None, Err(Reason::Route)),
+            (any, "127.0.0.1:9", None, Err(Reason::Route)),
+            (any, "10.0.0.1:0", None, Err(Reason::Route)),
+            ("0.0.0.0:0", "10.0.0.1:9", None, Err(Reason::NotBound)),
+            ("[::]:7", "[ff01::1]:9", None, Err(Reason::Multicast)),
+            (any, "[2001:db8::1]:9", None, Err(Reason::Route)),
+            ("[2001:db8::2]:7", "10.0.0.1:9", None, Err(Reason::Route)),
+            ("[::]:7", "10.0.0.1:9", Some(false), Ok(())),
+            ("[::]:7", "10.0.0.1:9", Some(true), Err(Reason::Message)),
+        ] {
+            assert_eq!(
+                judged(local, address, overrides),
+                expected,
+                "{local} {address}"
+            );
+        }
     }
 }
