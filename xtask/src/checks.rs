@@ -31,7 +31,8 @@ use totals::Totals;
 /// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
 const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
 
-/// Tests of `libvma` that run again with the debug build of the library, whose arithmetic is checked: those that are quick.
+/// Tests of `libvma` that run again with the debug build of the library, whose arithmetic is
+/// checked: those that are quick.
 const DEBUG_PASS: &[&str] = &[
     "--test=churn",
     "--test=integrity",
@@ -75,11 +76,11 @@ const OTHERS: &[&str] = &[
 
 /// Programs compared with themselves on the kernel. They mostly sleep.
 const POSIX_CASES: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
-/// Their sockets poll.
+/// Their sockets poll, or what they compare depends on when it happens.
 const CASES_AT_ONCE: &str = "--test-threads=4";
 
-/// Of the POSIX cases those all of whose sockets stay the kernel's, for one reason or for all of them, those of dual-stack sockets, and
-/// some over IPv6 addresses.
+/// Of the POSIX cases those all of whose sockets stay the kernel's, for one reason or for all of
+/// them, those of dual-stack sockets, and some over IPv6 addresses.
 const LEFT_FOR_AN_OPTION: &[&str] = &["::option"];
 const LEFT_OR_OVER_IPV6: &[&str] = &[
     "left_to_kernel::",
@@ -188,7 +189,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
             sleeping,
         } = library_tests()?;
         let mut sleeping = tested_all(library, &sleeping);
-        sleeping.args(["--", THREADS_THAT_SLEEP]);
+        sleeping.args(["--", CASES_AT_ONCE]);
         let own = || tested_all(library, &own);
         let beside = [
             ("others", tested(library, OTHERS)),
@@ -232,7 +233,8 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     let library = release_library()?;
     let mut steps = vec![step("cargo-deny", || {
         setup::ensure_cargo_deny()?;
-        // Without the advisories, whose data base is in a git repository that not every machine reaches.
+        // Without the advisories, whose data base is in a git repository that not every machine
+        // reaches.
         let parts = ["deny", "check", "licenses", "bans", "sources"];
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
@@ -288,7 +290,8 @@ fn shipped(library: &Path) -> Command {
     command
 }
 
-/// The tests of [`POSIX_CASES`] that are left out of the usual ones, and whose names contain one of `parts`.
+/// The tests of [`POSIX_CASES`] that are left out of the usual ones, and whose names contain one of
+/// `parts`.
 fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
     let mut command = tested(library, POSIX_CASES);
     command.args(["--", "--ignored", THREADS_THAT_SLEEP]);
@@ -381,7 +384,8 @@ fn models_build() -> Command {
     command
 }
 
-/// What failed tests said, and a line for each step; last, the sum of all tests in the words of `cargo test`.
+/// What failed tests said, and a line for each step; last, the sum of all tests in the words of
+/// `cargo test`.
 fn summary(steps: &[Step], totals: &Totals, passed: bool, time: Duration) -> String {
     let mut text = String::from("\n");
     for (reason, count) in totals.skips() {
