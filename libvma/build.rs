@@ -1,4 +1,5 @@
-//! Puts the build's date and commit into the banner, and the name by which the loader knows it into the library.
+//! Puts the build's date and commit into the banner, and the name by which the loader knows it into
+//! the library.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! What vmad reads: datagrams of any process and packets of any peer. Whatever they say, one user's messages leave no claim
-//! to what another user's live process has, and everything is forgotten with the last process.
+//! What vmad reads: datagrams of any process and packets of any peer. Whatever they say, one user's
+//! messages leave no claim to what another user's live process has, and everything is forgotten
+//! with the last process.
 
 #![no_main]
 

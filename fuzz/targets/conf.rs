@@ -1,5 +1,5 @@
-//! `libvma.conf`: any bytes. What is read can be printed and read again, errors lie inside the text, and what comes later
-//! changes nothing of what came before.
+//! `libvma.conf`: any bytes. What is read can be printed and read again, errors lie inside the
+//! text, and what comes later changes nothing of what came before.
 
 #![no_main]
 
@@ -12,7 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else {
         return;
     };
-    // Half of the inputs are taken as they stand; the bytes of the others choose words, so that most lines are nearly right.
+    // Half of the inputs are taken as they stand; the bytes of the others choose words, so that
+    // most lines are nearly right.
     let text = match choice % 2 {
         0 => String::from_utf8_lossy(bytes).into_owned(),
         _ => bytes

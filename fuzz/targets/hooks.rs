@@ -1,5 +1,6 @@
-//! Calls with any arguments on accelerated sockets, as the hooks make them. The library's hooks cannot be linked in, so this begins
-//! where they call the engine. A kernel's socket gets the same calls: what the engine answers itself must be what the kernel says.
+//! Calls with any arguments on accelerated sockets, as the hooks make them. The library's hooks
+//! cannot be linked in, so this begins where they call the engine. A kernel's socket gets the same
+//! calls: what the engine answers itself must be what the kernel says.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The environment: any variables. Every value is in its range, and what was made of an environment gives
-//! the same configuration when it is put into the environment again.
+//! The environment: any variables. Every value is in its range, and what was made of an environment
+//! gives the same configuration when it is put into the environment again.
 
 #![no_main]
 
@@ -36,8 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
     printing_and_reading_again_changes_nothing(&parsed.config);
 });
 
-/// A variable a line. A line that begins with `V` is taken as it stands; of others the first byte chooses a name that the
-/// library knows, and the rest is the value.
+/// A variable a line. A line that begins with `V` is taken as it stands; of others the first byte
+/// chooses a name that the library knows, and the rest is the value.
 fn environment(bytes: &[u8]) -> Vec<(OsString, OsString)> {
     let variable = |line: &[u8]| {
         let (name, value) = match line.split_first() {

@@ -1,6 +1,7 @@
-//! The library's hooks themselves, with any arguments, on a socket that is accelerated: the program runs with libvma.so preloaded
-//! (`cargo xtask fuzz` does that), in a network namespace of its own, with a pair of veth interfaces that leads nowhere. What is
-//! asked: nothing crashes and nothing hangs. Only the target is guided by coverage; what `hooks` covers is the engine below.
+//! The library's hooks themselves, with any arguments, on a socket that is accelerated: the program
+//! runs with libvma.so preloaded (`cargo xtask fuzz` does that), in a network namespace of its own,
+//! with a pair of veth interfaces that leads nowhere. What is asked: nothing crashes and nothing
+//! hangs. Only the target is guided by coverage; what `hooks` covers is the engine below.
 
 #![no_main]
 
@@ -66,7 +67,8 @@ fn address(ip: [u8; 4], port: u16) -> libc::sockaddr_in {
     }
 }
 
-/// `recvfrom(2)` without a buffer by an instruction of its own, which no hook sees: 0, or minus an errno.
+/// `recvfrom(2)` without a buffer by an instruction of its own, which no hook sees: 0, or minus an
+/// errno.
 fn kernel_looks(fd: c_int, flags: c_int) -> isize {
     let mut result = libc::SYS_recvfrom as isize;
     // SAFETY: the kernel writes nothing, and what it overwrites is named.

@@ -1,4 +1,5 @@
-//! A statistics segment that a hostile process has made: the reader answers with an error or with numbers.
+//! A statistics segment that a hostile process has made: the reader answers with an error or with
+//! numbers.
 #![no_main]
 
 use std::fs;

@@ -1,5 +1,6 @@
-//! What sockperf-rs reads of others: datagrams and streams of any bytes, feed files, time lines. A server answers a message with
-//! as many bytes as the message has, so what it says is never more than what it was told.
+//! What sockperf-rs reads of others: datagrams and streams of any bytes, feed files, time lines. A
+//! server answers a message with as many bytes as the message has, so what it says is never more
+//! than what it was told.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! A TCP connection in any state against a peer that sends anything, while its application does anything.
+//! A TCP connection in any state against a peer that sends anything, while its application does
+//! anything.
 
 #![no_main]
 

@@ -1,7 +1,9 @@
-//! What a hook costs a call on a descriptor that is not ours: `cargo bench -p libvma --bench hooks`.
+//! What a hook costs a call on a descriptor that is not ours: `cargo bench -p libvma --bench
+//! hooks`.
 //!
-//! The library is preloaded in front of another that stands for the C library and whose calls return at once. A program calls
-//! both in turn (`hooks/program.c`); what is left of the difference is the hook. Prints one line of JSON a call.
+//! The library is preloaded in front of another that stands for the C library and whose calls
+//! return at once. A program calls both in turn (`hooks/program.c`); what is left of the difference
+//! is the hook. Prints one line of JSON a call.
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 

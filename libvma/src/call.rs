@@ -1,5 +1,5 @@
-//! Runs a call on a socket of ours to its end: lets the engine decide, sleeps in the application's own system call, and
-//! hands over to the kernel what is the kernel's.
+//! Runs a call on a socket of ours to its end: lets the engine decide, sleeps in the application's
+//! own system call, and hands over to the kernel what is the kernel's.
 
 mod rest;
 mod stream;
@@ -23,15 +23,16 @@ pub(crate) use stream::{
     send_pipe, send_stream,
 };
 
-/// Where a thread that is to be cancelled ends: at the beginning of a call, as in the C library, whether or not the call would wait. Calls that the
-/// kernel makes have a point of their own.
+/// Where a thread that is to be cancelled ends: at the beginning of a call, as in the C library,
+/// whether or not the call would wait. Calls that the kernel makes have a point of their own.
 #[inline]
 pub(crate) fn cancellation_point() {
     // SAFETY: takes nothing; hooks have nothing yet that a cancelled thread would leave behind.
     unsafe { real::pthread_testcancel() };
 }
 
-/// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
+/// A receive call on the socket that was found behind `fd`. `kernel` makes the same call to the
+/// kernel.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`.
@@ -71,7 +72,8 @@ pub(crate) unsafe fn messages_received_by_kernel(
     unsafe { count_messages(messages, received, count) };
 }
 
-/// The part of a receive call that is not the kernel's. `None`: the call is for the kernel, and nothing has happened to `header`.
+/// The part of a receive call that is not the kernel's. `None`: the call is for the kernel, and
+/// nothing has happened to `header`.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`.
@@ -122,7 +124,8 @@ pub(crate) unsafe fn receive_here(
     }
 }
 
-/// A send call on the socket that was found behind `fd`. `kernel` makes the same call to the kernel.
+/// A send call on the socket that was found behind `fd`. `kernel` makes the same call to the
+/// kernel.
 ///
 /// # Safety
 /// `header` must be valid for `sendmsg(2)`.
@@ -235,8 +238,8 @@ pub(crate) fn wait(
         match contained(|| attempt(call)) {
             Ok(MuxOutcome::Done(count)) => return c_int::try_from(count).unwrap_or(c_int::MAX),
             Ok(MuxOutcome::Fail(Errno(errno))) => return fail(errno),
-            // SAFETY: nothing is held here that a cancelled thread would leave behind but the call's own list of
-            // descriptors.
+            // SAFETY: nothing is held here that a cancelled thread would leave behind but the
+            // call's own list of descriptors.
             Ok(MuxOutcome::Again) => unsafe { real::pthread_testcancel() },
             Ok(MuxOutcome::Sleep(sleep)) => {
                 let interrupted = || call.interrupted();
@@ -251,7 +254,8 @@ pub(crate) fn wait(
     }
 }
 
-/// Whether `VMA_EXCEPTION_HANDLING` has a request fail, with `EINVAL`. Does not return if it has the program end.
+/// Whether `VMA_EXCEPTION_HANDLING` has a request fail, with `EINVAL`. Does not return if it has
+/// the program end.
 pub(crate) fn is_refused(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,
@@ -277,8 +281,9 @@ pub(crate) fn addresses_changed(
     start::end_if_start_failed();
 }
 
-/// This is what a call has failed with, or what the kernel's socket has kept of an error. When an administrator ends a socket (`ss -K`), its
-/// connection is dissolved, and its address gone if the program has not chosen it.
+/// This is what a call has failed with, or what the kernel's socket has kept of an error. When an
+/// administrator ends a socket (`ss -K`), its connection is dissolved, and its address gone if the
+/// program has not chosen it.
 pub(crate) fn note_failure(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,
@@ -295,7 +300,8 @@ pub(crate) fn note_failure(
     }
 }
 
-/// The kernel's socket has become a member of a multicast group, is one no longer, or gets what others send.
+/// The kernel's socket has become a member of a multicast group, is one no longer, or gets what
+/// others send.
 pub(crate) fn membership_changed(
     engine: &'static Engine<Device>,
     socket: &'static UdpSocket<Device>,

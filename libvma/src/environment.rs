@@ -1,5 +1,5 @@
-//! The library's variables as they were when the process began. They are read before the program can change them: while the
-//! first socket is made, another thread may be in `setenv(3)`.
+//! The library's variables as they were when the process began. They are read before the program
+//! can change them: while the first socket is made, another thread may be in `setenv(3)`.
 
 use std::ffi::{CStr, OsStr, OsString, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -18,8 +18,8 @@ unsafe extern "C" {
     fn tzset();
 }
 
-/// Takes note of the variables, once. A program without any pays for a look at each name. Before the C library knows them there
-/// is nothing to take note of.
+/// Takes note of the variables, once. A program without any pays for a look at each name. Before
+/// the C library knows them there is nothing to take note of.
 pub(crate) fn process_starts() {
     if VARIABLES.get().is_some() {
         return;
@@ -30,15 +30,15 @@ pub(crate) fn process_starts() {
         // SAFETY: as above; a list of strings that ends with a null pointer.
         VARIABLES.get_or_init(|| unsafe { read(first) });
         if has("VMA_TRACELEVEL") {
-            // The banner may show the local time, and with it the C library look at TZ for the first time.
-            // SAFETY: as above.
+            // The banner may show the local time, and with it the C library look at TZ for the
+            // first time. SAFETY: as above.
             unsafe { tzset() };
         }
     }
 }
 
-/// Name and value of each. A program that has more rights than its caller (set-user-ID) takes none from the caller, who could
-/// have it write files of its choice.
+/// Name and value of each. A program that has more rights than its caller (set-user-ID) takes none
+/// from the caller, who could have it write files of its choice.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     process_starts();
     VARIABLES.get().into_iter().flatten().cloned()

@@ -1,16 +1,18 @@
-//! How many threads wait in the kernel for each epoll descriptor, so that they can be called back when a first socket of ours
-//! comes into the set. A set has several descriptors, perhaps: one is waited on while another is used to change it.
+//! How many threads wait in the kernel for each epoll descriptor, so that they can be called back
+//! when a first socket of ours comes into the set. A set has several descriptors, perhaps: one is
+//! waited on while another is used to change it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use descriptors::DescriptorTable;
 use libc::c_int;
 
-/// By number: how many threads wait for what it stands for, in the lower half, and how often it has stood for something that
-/// threads were waiting for, in the upper half.
+/// By number: how many threads wait for what it stands for, in the lower half, and how often it has
+/// stood for something that threads were waiting for, in the upper half.
 static WAITING: DescriptorTable<AtomicU64> = DescriptorTable::new();
 
-/// Threads that wait for what a number stood for that was closed meanwhile. Which sets these are, nobody knows.
+/// Threads that wait for what a number stood for that was closed meanwhile. Which sets these are,
+/// nobody knows.
 static UNDER_CLOSED_NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 const ONCE: u64 = 1 << 32;
@@ -19,8 +21,8 @@ const ONCE: u64 = 1 << 32;
 #[derive(Clone, Copy)]
 pub(crate) struct Wait(Option<(&'static AtomicU64, u32)>);
 
-/// A thread is about to wait. It must look once more whether the set is still the kernel's alone: either it sees that it is
-/// not, or whoever made the change sees the thread counted.
+/// A thread is about to wait. It must look once more whether the set is still the kernel's alone:
+/// either it sees that it is not, or whoever made the change sees the thread counted.
 #[inline]
 pub(crate) fn enter(epfd: c_int) -> Wait {
     let entry = WAITING.get_or_make(epfd);
@@ -75,8 +77,8 @@ fn closes(entry: &AtomicU64) {
     UNDER_CLOSED_NUMBERS.fetch_add(moved.wrapping_sub(count), Ordering::SeqCst);
 }
 
-/// Whether threads wait under a number of which `may_be` says that it stands for the set. To be asked after the set became one
-/// of ours.
+/// Whether threads wait under a number of which `may_be` says that it stands for the set. To be
+/// asked after the set became one of ours.
 pub(crate) fn any(may_be: impl Fn(c_int) -> bool) -> bool {
     fence(Ordering::SeqCst);
     UNDER_CLOSED_NUMBERS.load(Ordering::SeqCst) > 0

@@ -8,13 +8,13 @@ use libc::{c_int, timespec};
 use crate::guard::{Inside, contained, errno, set_errno};
 use crate::runtime;
 
-/// How long to wait for those that may still use the old number. Each takes microseconds, but one that has the CPU taken from it, or
-/// opens an interface.
+/// How long to wait for those that may still use the old number. Each takes microseconds, but one
+/// that has the CPU taken from it, or opens an interface.
 const PATIENCE: Duration = Duration::from_millis(500);
 const LOOK_INTERVAL_NSEC: i64 = 20_000;
 
-/// Has the library's descriptor take another number. The old one is still open, for the caller to replace or close. If it is not the
-/// library's any more, that is as good.
+/// Has the library's descriptor take another number. The old one is still open, for the caller to
+/// replace or close. If it is not the library's any more, that is as good.
 ///
 /// # Errors
 /// The errno where the process has no other number left.

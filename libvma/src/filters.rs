@@ -1,6 +1,7 @@
-//! Filters of system calls (seccomp(2)) and what they leave of the library. Those that the program installs are seen as they come, and
-//! their programs are run here over the library's own calls: what it can do without it does not call any more, and where more is
-//! missing everything is the kernel's before the filter is in force.
+//! Filters of system calls (seccomp(2)) and what they leave of the library. Those that the program
+//! installs are seen as they come, and their programs are run here over the library's own calls:
+//! what it can do without it does not call any more, and where more is missing everything is the
+//! kernel's before the filter is in force.
 
 mod calls;
 mod inherited;
@@ -17,7 +18,8 @@ use crate::{process_state, runtime};
 use calls::{CALLS, SystemCall, When};
 use program::{Call, Instruction, Verdict};
 
-/// A filter leaves too little for the library to work in this process and those that descend from it.
+/// A filter leaves too little for the library to work in this process and those that descend from
+/// it.
 static IS_OUT: AtomicBool = AtomicBool::new(false);
 /// Filters that were seen on their way to the kernel.
 static SEEN: AtomicU32 = AtomicU32::new(0);
@@ -131,8 +133,8 @@ fn judge(verdict: impl Fn(&SystemCall) -> Verdict) {
     });
 }
 
-/// Where the library is at work a call that fails may be one with which a socket returns to the kernel. Where it is not, what fails
-/// leaves sockets to the kernel from the beginning.
+/// Where the library is at work a call that fails may be one with which a socket returns to the
+/// kernel. Where it is not, what fails leaves sockets to the kernel from the beginning.
 fn judgement(is_at_work: bool, verdict: impl Fn(&SystemCall) -> Verdict) -> Judgement {
     let is_missing = |call: &&SystemCall| match (call.when, verdict(call)) {
         (When::IfAllowed, _) | (_, Verdict::Allowed) => false,

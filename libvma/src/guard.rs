@@ -1,4 +1,5 @@
-//! What surrounds every decision of a hook: no second entry by the same thread, no panic into C, `errno` kept.
+//! What surrounds every decision of a hook: no second entry by the same thread, no panic into C,
+//! `errno` kept.
 
 mod threads;
 
@@ -13,7 +14,8 @@ pub(crate) use threads::{Inside, prepare, process_is_new};
 
 /// What the library knows of a thread.
 struct Thread {
-    /// [`INSIDE`], [`ANYWHERE`] and [`UNLISTED`]; above them, how often the thread has left. Only the thread writes it.
+    /// [`INSIDE`], [`ANYWHERE`] and [`UNLISTED`]; above them, how often the thread has left. Only
+    /// the thread writes it.
     state: AtomicU64,
     /// Signals that came meanwhile and wait, blocked, until it is out again: bit n for signal n + 1.
     deferred: Cell<u64>,
@@ -68,7 +70,8 @@ const DEFERRED: c_int = 0;
 /// Why a decision was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotRun {
-    /// The thread is inside already: a signal handler of the application, or the library's own use of the C library.
+    /// The thread is inside already: a signal handler of the application, or the library's own use
+    /// of the C library.
     Reentered,
     /// The decision panicked. The log says where.
     Panicked,
@@ -99,7 +102,8 @@ fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Not
     outcome
 }
 
-/// A thread that may be cancelled at any instruction may not be in here: it would leave locks behind.
+/// A thread that may be cancelled at any instruction may not be in here: it would leave locks
+/// behind.
 #[cold]
 fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, NotRun> {
     if thread.is_inside() {
@@ -116,8 +120,8 @@ fn contained_unless_inside<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Re
     thread.mark(ANYWHERE, false);
     let outcome = contained_in(thread, decide);
     thread.mark(ANYWHERE, true);
-    // Cancels the thread if that was asked for meanwhile. Nothing is held that has to be given back, but an outcome.
-    // SAFETY: as above.
+    // Cancels the thread if that was asked for meanwhile. Nothing is held that has to be given
+    // back, but an outcome. SAFETY: as above.
     unsafe { real::pthread_setcanceltype(ASYNCHRONOUS, &raw mut old) };
     outcome
 }
@@ -136,7 +140,8 @@ pub(crate) fn is_inside() -> bool {
     THREAD.try_with(Thread::is_inside).unwrap_or(false)
 }
 
-/// A signal has been queued again, blocked; it is to be let through when the thread is out. Async-signal-safe.
+/// A signal has been queued again, blocked; it is to be let through when the thread is out.
+/// Async-signal-safe.
 pub(crate) fn defer(signal: c_int) {
     let _ = THREAD.try_with(|thread| thread.deferred.set(thread.deferred.get() | set_of(signal)));
 }
@@ -151,8 +156,8 @@ pub(crate) fn set_of(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// Changes the thread's signal mask, which the C library would not do for its own signals, and returns what it was. `errno` is
-/// kept. Async-signal-safe.
+/// Changes the thread's signal mask, which the C library would not do for its own signals, and
+/// returns what it was. `errno` is kept. Async-signal-safe.
 pub(crate) fn change_mask(how: c_int, signals: u64) -> u64 {
     let saved = errno();
     let mut before = 0_u64;

@@ -1,5 +1,6 @@
-//! A process that outlives this one by a moment and tells the peers of its connections, if it is killed: `vmad --guard`, where no vmad
-//! runs. It has a memory, a session and descriptors of its own, and init for a parent, so the program has no child that it does not know.
+//! A process that outlives this one by a moment and tells the peers of its connections, if it is
+//! killed: `vmad --guard`, where no vmad runs. It has a memory, a session and descriptors of its
+//! own, and init for a parent, so the program has no child that it does not know.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +27,8 @@ pub(crate) fn reads(directory: &Path) {
     }
 }
 
-/// Starts it. In the internal thread, which waits until it runs. Not under a filter of system calls, which it would inherit.
+/// Starts it. In the internal thread, which waits until it runs. Not under a filter of system
+/// calls, which it would inherit.
 pub(crate) fn start() {
     let Some(statistics) = STATISTICS.get().filter(|_| !adopts_orphans()) else {
         return;
@@ -41,8 +43,8 @@ pub(crate) fn start() {
     }
 }
 
-/// The first process of a PID namespace, with which all others end, and those that ask for it (`PR_SET_CHILD_SUBREAPER`): the guardian
-/// would become a child of the program.
+/// The first process of a PID namespace, with which all others end, and those that ask for it
+/// (`PR_SET_CHILD_SUBREAPER`): the guardian would become a child of the program.
 fn adopts_orphans() -> bool {
     let mut is_subreaper: c_int = 0;
     // SAFETY: the kernel writes one integer.
@@ -107,15 +109,16 @@ extern "C" fn be_forgotten(plan: *mut c_void) -> c_int {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
     // SAFETY: `begin` waits until both are done with it.
     let of = unsafe { &mut *plan.cast::<Plan>() };
-    // Both are without the program's descriptors: it may end at any time, and its interfaces with it. Before Linux 5.9 they would keep
-    // what it closes.
-    // SAFETY: integers, and descriptors of this process only.
+    // Both are without the program's descriptors: it may end at any time, and its interfaces with
+    // it. Before Linux 5.9 they would keep what it closes. SAFETY: integers, and descriptors of
+    // this process only.
     if unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) } != 0 {
         of.errno = guard::errno();
         // SAFETY: ends this process only.
         unsafe { libc::syscall(libc::SYS_exit_group, 1) };
     }
-    // SAFETY: the stack's lower half is the process's, and this one goes on when that runs another program or has ended.
+    // SAFETY: the stack's lower half is the process's, and this one goes on when that runs another
+    // program or has ended.
     if unsafe { libc::clone(become_guardian, of.second_stack, flags, plan) } < 0 {
         of.errno = guard::errno();
     }
@@ -151,7 +154,8 @@ extern "C" fn become_guardian(plan: *mut c_void) -> c_int {
     1
 }
 
-/// vmad in the library's own directory. `None` also if that is known by a relative name only, which may mean another by now.
+/// vmad in the library's own directory. `None` also if that is known by a relative name only, which
+/// may mean another by now.
 fn beside_library() -> Option<CString> {
     let library = library_file()?;
     let program = library

@@ -1,4 +1,5 @@
-//! The exported functions. Each finds out whether the descriptor is ours; if not, it is a jump to the C library.
+//! The exported functions. Each finds out whether the descriptor is ours; if not, it is a jump to
+//! the C library.
 
 mod answers;
 #[cfg(target_arch = "x86_64")]

@@ -19,8 +19,8 @@ pub(crate) fn runs_at(place: ThreadPlace) {
     let _ = PLACE.set(place);
 }
 
-/// The program's own threads have ended, and the process would have ended with the last of them. On return the C library runs the
-/// exit handlers if it knows of that.
+/// The program's own threads have ended, and the process would have ended with the last of them. On
+/// return the C library runs the exit handlers if it knows of that.
 fn end_as_the_program(end: ProgramEnd) {
     guard::leave_for_good();
     // A thread that was killed inside has its locks for ever.
@@ -37,8 +37,8 @@ fn end_as_the_program(end: ProgramEnd) {
     }
 }
 
-/// Prepares the process for its end when it has its first connection or listener. Starts the internal thread if an
-/// interface is open, or to be taken over, and the thread does not run yet.
+/// Prepares the process for its end when it has its first connection or listener. Starts the
+/// internal thread if an interface is open, or to be taken over, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && process_state::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
@@ -61,7 +61,8 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     all.swap_with_current();
     let thread = std::thread::Builder::new()
         .name("vma-internal".to_owned())
-        // Else the standard library looks for a size in the environment, which another thread may be changing.
+        // Else the standard library looks for a size in the environment, which another thread may
+        // be changing.
         .stack_size(INTERNAL_STACK_BYTES)
         .spawn(move || {
             guard::enter_for_good();

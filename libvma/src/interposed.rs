@@ -1,19 +1,22 @@
-//! The functions of the C library that the library stands before: the one table from which exports (`hooks.rs`) and the
-//! addresses of the real functions (`real.rs`) are made. `tests/exports.rs` holds the built library to it.
+//! The functions of the C library that the library stands before: the one table from which exports
+//! (`hooks.rs`) and the addresses of the real functions (`real.rs`) are made. `tests/exports.rs`
+//! holds the built library to it.
 //!
-//! A line is a prototype as the C library's headers have it (a variadic third argument, which comes in the same register, has
-//! its type), where its hook is, and above it what the hook is for:
+//! A line is a prototype as the C library's headers have it (a variadic third argument, which comes
+//! in the same register, has its type), where its hook is, and above it what the hook is for:
 //!
 //! * `=> <module>`: the function of this name in `hooks::<module>`;
-//! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it may have been closed in a way
-//!   that no hook has seen;
-//! * `=> variadic`: exported by `hooks::process::variadic`, `hooks::stream::variadic` or `hooks::raw` itself, on AMD64;
+//! * `=> creates`: makes a descriptor that is not ours. What its number stood for is forgotten: it
+//!   may have been closed in a way that no hook has seen;
+//! * `=> variadic`: exported by `hooks::process::variadic`, `hooks::stream::variadic` or
+//!   `hooks::raw` itself, on AMD64;
 //! * `=> called`: not exported, only called.
 //!
-//! Functions that are not here need nothing: what they do is right for a socket of ours as it is, because the kernel's socket
-//! stands behind the descriptor: `pread`, `pwrite`, `preadv`, `pwritev` (a socket has no offsets), `tee`, `vmsplice`,
-//! `copy_file_range` (it is no pipe and no file), `isfdtype`; and `__res_iclose` (the resolver's sockets are made inside the C
-//! library and never ours). `tests/c/hook_kinds.c` calls every function of the table on descriptors of every kind.
+//! Functions that are not here need nothing: what they do is right for a socket of ours as it is,
+//! because the kernel's socket stands behind the descriptor: `pread`, `pwrite`, `preadv`, `pwritev`
+//! (a socket has no offsets), `tee`, `vmsplice`, `copy_file_range` (it is no pipe and no file),
+//! `isfdtype`; and `__res_iclose` (the resolver's sockets are made inside the C library and never
+//! ours). `tests/c/hook_kinds.c` calls every function of the table on descriptors of every kind.
 
 macro_rules! interposed {
     ($apply:ident) => {
@@ -28,8 +31,8 @@ macro_rules! interposed {
             fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int => descriptor;
             /// As `close`, for many.
             fn closefrom(first: c_int) -> () => descriptor;
-            /// libuv's `close`, `recvmmsg` and `sendmmsg`. Everything else that means the kernel goes past the hooks here, this library
-            /// included.
+            /// libuv's `close`, `recvmmsg` and `sendmmsg`. Everything else that means the kernel
+            /// goes past the hooks here, this library included.
             fn syscall(number: c_long, first: c_long) -> c_long => variadic;
             /// Two descriptors for one socket of ours.
             fn dup(fd: c_int) -> c_int => descriptor;
@@ -117,7 +120,8 @@ macro_rules! interposed {
             fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for a connection of ours that is not established.
             fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
-            /// The kernel's answer, but for errors that a call has met after it had received something (`SO_ERROR`).
+            /// The kernel's answer, but for errors that a call has met after it had received
+            /// something (`SO_ERROR`).
             fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => setup;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
             fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
@@ -171,7 +175,8 @@ macro_rules! interposed {
             fn __send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t => send;
             /// As `write`.
             fn sendto(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t => send;
-            /// As `write`. Whoever receives a descriptor of ours in a message knows the kernel's socket only.
+            /// As `write`. Whoever receives a descriptor of ours in a message knows the kernel's
+            /// socket only.
             fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t => send;
             /// As `sendmsg`.
             fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int => send;
@@ -201,10 +206,11 @@ macro_rules! interposed {
             /// As `poll`.
             fn epoll_pwait2(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int => epoll;
 
-            /// Octets go between a pipe and a stream of ours. Of other sockets the kernel moves the data, so it has to have them; a
-            /// datagram may stay open for more (`MSG_MORE`).
+            /// Octets go between a pipe and a stream of ours. Of other sockets the kernel moves the
+            /// data, so it has to have them; a datagram may stay open for more (`MSG_MORE`).
             fn splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t => transfer;
-            /// A stream of ours has the file read into its queue; of a datagram socket the kernel sends it, as of `splice`.
+            /// A stream of ours has the file read into its queue; of a datagram socket the kernel
+            /// sends it, as of `splice`.
             fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
             /// As `sendfile`.
             fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t => transfer;
@@ -240,7 +246,8 @@ macro_rules! interposed {
             /// As `freopen`.
             fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE => stream;
 
-            /// Handlers run inside a wrapper, which tells calls that poll that they are interrupted.
+            /// Handlers run inside a wrapper, which tells calls that poll that they are
+            /// interrupted.
             fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int => signal;
             /// As `sigaction`.
             fn __sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int => signal;

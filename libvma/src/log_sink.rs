@@ -45,7 +45,8 @@ static EARLY: Sink = Sink {
 };
 static PROCESS_START: OnceLock<Instant> = OnceLock::new();
 
-/// Takes note of what the log needs to know of the process's beginning: the time, and what standard error is.
+/// Takes note of what the log needs to know of the process's beginning: the time, and what standard
+/// error is.
 pub(crate) fn process_starts() {
     PROCESS_START.get_or_init(Instant::now);
     stderr::process_starts();
@@ -76,7 +77,8 @@ pub(crate) fn start(config: &Config) {
     }
 }
 
-/// In a forked child: its log goes on in a file of its own, if the name says so (`%d` is the process id).
+/// In a forked child: its log goes on in a file of its own, if the name says so (`%d` is the
+/// process id).
 pub(crate) fn continue_in_child(config: &Config) {
     let Some(sink) = SINK.get().filter(|sink| sink.path != config.log_file) else {
         return;
@@ -159,8 +161,8 @@ impl Sink {
     }
 }
 
-/// Opens a log file: a regular one, whose name is no link, so that writing never waits and nothing else is harmed. It is emptied
-/// unless another process writes to it.
+/// Opens a log file: a regular one, whose name is no link, so that writing never waits and nothing
+/// else is harmed. It is emptied unless another process writes to it.
 fn open(path: &Path) -> Option<OwnedFd> {
     let owned = open_to_append(path)?;
     let fd = owned.as_raw_fd();
@@ -195,7 +197,8 @@ pub(crate) fn open_to_append(path: &Path) -> Option<OwnedFd> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: the kernel has just made it. Dropping it comes to our own hook of close(2), which leaves it to the kernel.
+    // SAFETY: the kernel has just made it. Dropping it comes to our own hook of close(2), which
+    // leaves it to the kernel.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: all-zero is a value of this struct of integers.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };

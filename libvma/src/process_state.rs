@@ -1,8 +1,9 @@
 //! What the library has in one process.
 //!
-//! It lies in memory that a child finds wiped (`MADV_WIPEONFORK`), whatever made the child: so no child takes its parent's engine
-//! for its own, not even one of clone(2), which runs no handlers, or in another library's handler that runs before ours. A
-//! child of `vfork(2)` has its parent's memory and is told from it by its process id.
+//! It lies in memory that a child finds wiped (`MADV_WIPEONFORK`), whatever made the child: so no
+//! child takes its parent's engine for its own, not even one of clone(2), which runs no handlers,
+//! or in another library's handler that runs before ours. A child of `vfork(2)` has its parent's
+//! memory and is told from it by its process id.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -73,7 +74,8 @@ pub(crate) fn engine() -> Option<&'static Engine<Device>> {
     engine
 }
 
-/// The same for callers that may hold any lock of the program's: a child that has not looked around has none.
+/// The same for callers that may hold any lock of the program's: a child that has not looked around
+/// has none.
 #[inline]
 pub(crate) fn engine_at_hand() -> Option<&'static Engine<Device>> {
     // SAFETY: null, or a leaked box (see `start`).
@@ -86,8 +88,8 @@ pub(crate) fn network() -> Option<&'static NetconfNetwork> {
     unsafe { state().network.load(Ordering::Acquire).as_ref() }
 }
 
-/// The engine is out of use in this process, and in those that are forked from here on. What ancestors have of their sockets is the
-/// kernel's by now.
+/// The engine is out of use in this process, and in those that are forked from here on. What
+/// ancestors have of their sockets is the kernel's by now.
 pub(crate) fn retire() {
     LATEST.store(ptr::null_mut(), Ordering::Release);
     INHERITED.store(ptr::null_mut(), Ordering::Release);
@@ -173,7 +175,8 @@ pub(crate) fn is_first_to_prepare_for_death() -> bool {
     !prepared.load(Ordering::Relaxed) && !prepared.swap(true, Ordering::Relaxed)
 }
 
-/// Waits until no other thread of this process installs a signal handler. A forked child finds that nobody does.
+/// Waits until no other thread of this process installs a signal handler. A forked child finds that
+/// nobody does.
 pub(crate) fn begin_installation() {
     while state().is_installing.swap(true, Ordering::Acquire) {
         // SAFETY: sched_yield has no preconditions.
@@ -216,7 +219,8 @@ extern "C" fn before_fork() {
     }
 }
 
-/// In the child. The library's descriptors must not stay open in it until it happens to use a socket.
+/// In the child. The library's descriptors must not stay open in it until it happens to use a
+/// socket.
 extern "C" fn forked() {
     let state = state();
     if ptr::eq(state, &raw const UNWIPED) {

@@ -27,7 +27,8 @@ macro_rules! real_functions {
             $($name: AtomicPtr::new(ptr::null_mut()),)*
         };
 
-        /// Looks every function up, so that no hook has to do it at a bad moment, in a signal handler for example.
+        /// Looks every function up, so that no hook has to do it at a bad moment, in a signal
+        /// handler for example.
         pub(crate) fn resolve_all() {
             $(resolve(&ADDRESSES.$name, concat!(stringify!($name), "\0"));)*
         }
@@ -44,8 +45,9 @@ macro_rules! real_functions {
                     address = resolve(&ADDRESSES.$name, concat!(stringify!($name), "\0"));
                 }
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
-                // SAFETY: the dynamic linker found the function by its name, and the type is its prototype (libc
-                // headers). A stand-in for a missing function ignores its arguments.
+                // SAFETY: the dynamic linker found the function by its name, and the type is its
+                // prototype (libc headers). A stand-in for a missing function ignores its
+                // arguments.
                 let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
                 // SAFETY: the caller's promise.
                 unsafe { function($($argument),*) }

@@ -44,8 +44,8 @@ pub(crate) fn load(config: &Config) -> ProcessRules {
     rules
 }
 
-/// Whether TCP sockets may be accelerated: whether rules that the program follows leave all of them to the kernel. Nothing is
-/// logged.
+/// Whether TCP sockets may be accelerated: whether rules that the program follows leave all of them
+/// to the kernel. Nothing is logged.
 pub(crate) fn may_accelerate_streams(config: &Config) -> bool {
     let Some(path) = &config.config_file else {
         return true;
@@ -99,7 +99,8 @@ fn report(file: &RuleFile, path: &str) {
     }
 }
 
-/// What the program was called as, without its directory, as glibc's `program_invocation_short_name`.
+/// What the program was called as, without its directory, as glibc's
+/// `program_invocation_short_name`.
 fn program_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = name.to_string_lossy();

@@ -6,14 +6,15 @@ use libc::{c_int, c_uint};
 pub(crate) use crate::process_state::{Device, engine};
 use crate::{guard, internal_thread, process_state, start, started_with};
 
-/// Whether this process may have inherited sockets that another has in user space: as its child, or as a program that it started.
+/// Whether this process may have inherited sockets that another has in user space: as its child, or
+/// as a program that it started.
 #[inline]
 pub(crate) fn has_ancestors() -> bool {
     process_state::has_ancestors() || started_with::has_any()
 }
 
-/// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space
-/// comes back to the kernel.
+/// The UDP socket behind a descriptor that is about to be used, if it is one of ours. One that
+/// ancestors have in user space comes back to the kernel.
 #[inline]
 pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
     let found = own_udp(fd);
@@ -36,15 +37,17 @@ pub(crate) fn udp_to_receive(
     found
 }
 
-/// The same, where an ancestor may keep it: for sending, which the kernel can do for a descendant while its ancestor receives.
+/// The same, where an ancestor may keep it: for sending, which the kernel can do for a descendant
+/// while its ancestor receives.
 #[inline]
 pub(crate) fn own_udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
     let engine = engine()?;
     engine.udp(fd).map(|socket| (engine, socket))
 }
 
-/// The TCP socket behind a descriptor that is about to be used, if it is one of ours. One that ancestors have in user space comes
-/// back to the kernel, whatever it is used for: its octets are in order.
+/// The TCP socket behind a descriptor that is about to be used, if it is one of ours. One that
+/// ancestors have in user space comes back to the kernel, whatever it is used for: its octets are
+/// in order.
 #[inline]
 pub(crate) fn stream(fd: c_int) -> Option<(&'static Engine<Device>, &'static TcpSocket<Device>)> {
     let found = engine().and_then(|engine| Some((engine, engine.tcp(fd)?)));
@@ -86,7 +89,8 @@ pub(crate) fn epoll(fd: c_int) -> Option<(&'static Engine<Device>, &'static Epol
     None
 }
 
-/// A descriptor is about to be used: what an ancestor of this process has in user space of it comes back to the kernel first.
+/// A descriptor is about to be used: what an ancestor of this process has in user space of it comes
+/// back to the kernel first.
 #[inline]
 pub(crate) fn recall(fd: c_int) {
     recall_from_descendants(fd);
@@ -123,8 +127,8 @@ pub(crate) fn everything_inherited_is_used() {
     started_with::all_are_used();
 }
 
-/// A socket is about to be accepted from, received from, or waited for. If it was inherited, this process may be the one that has it
-/// past the kernel.
+/// A socket is about to be accepted from, received from, or waited for. If it was inherited, this
+/// process may be the one that has it past the kernel.
 #[inline]
 pub(crate) fn adopt_inherited(fd: c_int) {
     if has_ancestors() && process_state::ancestors().any(|engine| engine.look_up(fd).is_some()) {
@@ -151,7 +155,8 @@ fn adopt(fd: c_int) {
     guard::set_errno(saved);
 }
 
-/// A socket has got an address. If others may share its port, ancestors of this process look whether it is one of theirs.
+/// A socket has got an address. If others may share its port, ancestors of this process look
+/// whether it is one of theirs.
 #[inline]
 pub(crate) fn look_for_shared_port(fd: c_int) {
     if has_ancestors() {
@@ -189,7 +194,8 @@ fn tell_ancestors_of_port(fd: c_int) {
     guard::set_errno(saved);
 }
 
-/// What an ancestor has in user space of a descriptor comes back to the kernel, from where this process may take it past that later.
+/// What an ancestor has in user space of a descriptor comes back to the kernel, from where this
+/// process may take it past that later.
 #[inline]
 pub(crate) fn comes_back(fd: c_int) {
     recall_from_descendants(fd);

@@ -1,5 +1,6 @@
-//! Signals: the library must know which handlers ran, because a call that polls in user space has to end with `EINTR` where
-//! the kernel's would (signal(7)). So handlers are installed inside a wrapper, which the application never sees.
+//! Signals: the library must know which handlers ran, because a call that polls in user space has
+//! to end with `EINTR` where the kernel's would (signal(7)). So handlers are installed inside a
+//! wrapper, which the application never sees.
 
 mod action;
 mod bus_error;
@@ -72,9 +73,10 @@ extern "C" fn wrapper(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
 
 type Handler = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
 
-/// If the signal has come while the thread was inside the library, perhaps with a lock held: a handler may use sockets or leave
-/// with longjmp, so it has to wait. The signal is queued again for this thread and stays blocked until the thread is out,
-/// which is soon, as the call knows of the handler. `false`: it need not or cannot wait.
+/// If the signal has come while the thread was inside the library, perhaps with a lock held: a
+/// handler may use sockets or leave with longjmp, so it has to wait. The signal is queued again for
+/// this thread and stays blocked until the thread is out, which is soon, as the call knows of the
+/// handler. `false`: it need not or cannot wait.
 ///
 /// # Safety
 /// The arguments must be those of `installed`, a signal handler.
@@ -98,7 +100,8 @@ unsafe fn waits_outside(
     }
     let saved = guard::errno();
     install_again(signal, installed);
-    // Blocked here, which it is not with SA_NODEFER, and in the interrupted code from the handler's return on.
+    // Blocked here, which it is not with SA_NODEFER, and in the interrupted code from the handler's
+    // return on.
     guard::change_mask(libc::SIG_BLOCK, guard::set_of(signal));
     // SAFETY: the set is part of the context that the kernel restores.
     unsafe { libc::sigaddset(&raw mut context.uc_sigmask, signal) };
@@ -124,8 +127,8 @@ fn is_fault(signal: c_int, information: &siginfo_t) -> bool {
         )
 }
 
-/// The next delivery is to find the handler. With `SA_RESETHAND` the kernel has put the default action in its place before this
-/// one; it leaves flags and mask as they are.
+/// The next delivery is to find the handler. With `SA_RESETHAND` the kernel has put the default
+/// action in its place before this one; it leaves flags and mask as they are.
 fn install_again(signal: c_int, handler: Handler) {
     // SAFETY: all-zero is a value of this struct: the default action, no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -148,8 +151,8 @@ unsafe fn send_to_this_thread(signal: c_int, info: *mut siginfo_t) -> bool {
     if unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) } == 0 {
         return true;
     }
-    // What the kernel itself has sent (Ctrl-C) cannot be repeated with its information on every kernel.
-    // SAFETY: integers.
+    // What the kernel itself has sent (Ctrl-C) cannot be repeated with its information on every
+    // kernel. SAFETY: integers.
     unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) == 0 }
 }
 
@@ -244,8 +247,8 @@ fn show(index: usize, seen: &mut libc::sigaction, known: Action) {
     stand_in::hide(index, seen);
 }
 
-/// What `signal(2)` and its like do: installs a handler with `flags`, during which `blocked` signals wait. Returns the one before,
-/// or `SIG_ERR`.
+/// What `signal(2)` and its like do: installs a handler with `flags`, during which `blocked`
+/// signals wait. Returns the one before, or `SIG_ERR`.
 pub(crate) fn install_simple(
     signal: c_int,
     handler: libc::sighandler_t,

@@ -12,7 +12,8 @@ use crate::signals::SignalSet;
 /// How a sleep has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slept {
-    /// A signal handler has run that ends the call. Else something has happened, or the time is over: look again.
+    /// A signal handler has run that ends the call. Else something has happened, or the time is
+    /// over: look again.
     pub(crate) is_interrupted: bool,
     /// What to look at, where that is known.
     pub(crate) woken: Option<Woken>,
@@ -56,13 +57,14 @@ pub(crate) fn sleep_until_woken(
     }
 }
 
-/// What a leader learns at a time of what has woken it. What does not fit ends the next sleep at once.
+/// What a leader learns at a time of what has woken it. What does not fit ends the next sleep at
+/// once.
 const EVENTS_MAX: usize = 16;
 const NO_EVENT: epoll_event = epoll_event { events: 0, u64: 0 };
 
-/// `ppoll(2)`, or what comes nearest where that is refused: it takes no more descriptors than the process may have, even if it has
-/// them already, and a filter of system calls may not know it. A cancellation point; what a cancelled thread leaves behind is said at
-/// `Sleep`.
+/// `ppoll(2)`, or what comes nearest where that is refused: it takes no more descriptors than the
+/// process may have, even if it has them already, and a filter of system calls may not know it. A
+/// cancellation point; what a cancelled thread leaves behind is said at `Sleep`.
 ///
 /// # Safety
 /// The timeout and the mask must be null or readable.

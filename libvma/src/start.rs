@@ -1,4 +1,5 @@
-//! The library's beginning and end in a process: started by the first socket that it could accelerate.
+//! The library's beginning and end in a process: started by the first socket that it could
+//! accelerate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -19,7 +20,8 @@ use crate::{
 
 /// Rings that the statistics have room for: one an interface, and those that sockets send by.
 const RINGS_MAX: u32 = 64;
-/// Connections that can be shown, so that vmad can reset all of them. Those there are take 320 bytes each.
+/// Connections that can be shown, so that vmad can reset all of them. Those there are take 320
+/// bytes each.
 const CONNECTIONS_MAX: u32 = 16_384;
 
 /// Rules of `libvma.conf` that the statistics have room for.
@@ -35,7 +37,8 @@ pub(crate) fn start() -> Option<&'static Engine<Device>> {
     engine()
 }
 
-/// At the process's beginning: in the constructor, or in a hook that another library's constructor calls before.
+/// At the process's beginning: in the constructor, or in a hook that another library's constructor
+/// calls before.
 fn begin() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
     if BEGUN.swap(true, Ordering::AcqRel) {
@@ -51,8 +54,9 @@ fn begin() {
     crate::hooks::by_number::look();
 }
 
-/// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where rules leave all of them to the
-/// kernel, the library stays out of the way of programs that have no others.
+/// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where
+/// rules leave all of them to the kernel, the library stays out of the way of programs that have no
+/// others.
 pub(crate) fn may_accelerate_streams() -> bool {
     const UNKNOWN: u8 = 0;
     const NO: u8 = 1;
@@ -80,7 +84,8 @@ fn configuration() -> Parsed {
 fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
     dev_core::threads_begin_with(guard::enter_for_good);
     let Parsed { config, warnings } = configuration();
-    // Of a process that started the library before, with or without success. Its log is this one's, too.
+    // Of a process that started the library before, with or without success. Its log is this one's,
+    // too.
     static STARTED: AtomicBool = AtomicBool::new(false);
     let is_child = STARTED.swap(true, Ordering::Relaxed);
     if is_child {
@@ -169,8 +174,8 @@ static START_FAILED: AtomicBool = AtomicBool::new(false);
 /// The process is to end if no interface can be opened.
 static NEEDS_INTERFACE: AtomicBool = AtomicBool::new(false);
 
-/// Ends the process if the library could not start and `VMA_EXCEPTION_HANDLING=-2` asks for that. To be called outside of the
-/// library, as the process's exit handlers run.
+/// Ends the process if the library could not start and `VMA_EXCEPTION_HANDLING=-2` asks for that.
+/// To be called outside of the library, as the process's exit handlers run.
 pub(crate) fn end_if_start_failed() {
     let mut failed = START_FAILED.load(Ordering::Relaxed);
     if NEEDS_INTERFACE.load(Ordering::Relaxed) && engine().is_some_and(Engine::has_failed_to_open) {
@@ -309,7 +314,8 @@ fn end_process_orderly() {
     extern "C" fn at_exit() {
         process_ends();
     }
-    // SAFETY: the function lives as long as the library, which is never unloaded once its hooks are in use.
+    // SAFETY: the function lives as long as the library, which is never unloaded once its hooks are
+    // in use.
     unsafe { libc::atexit(at_exit) };
 }
 

@@ -1,6 +1,7 @@
-//! Sockets that the program was started with (execve(2)), as by a shell or by a server that starts helpers. Another process may have them past
-//! the kernel, the one that started the program in most cases. All that is left of it here are the numbers: at the first use of
-//! one the owner is asked for the socket (`engine/src/process/door.rs`). Most programs are started with none.
+//! Sockets that the program was started with (execve(2)), as by a shell or by a server that starts
+//! helpers. Another process may have them past the kernel, the one that started the program in most
+//! cases. All that is left of it here are the numbers: at the first use of one the owner is asked
+//! for the socket (`engine/src/process/door.rs`). Most programs are started with none.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -56,7 +57,8 @@ struct Entries([u8; 2048]);
 impl Entries {
     /// Names that are numbers.
     fn numbers(&self, len: usize) -> impl Iterator<Item = c_int> {
-        /// Of an entry: its length, and its name, which ends with a null byte (`struct linux_dirent64`).
+        /// Of an entry: its length, and its name, which ends with a null byte (`struct
+        /// linux_dirent64`).
         const LENGTH_AT: usize = 16;
         const NAME_AT: usize = 19;
         let mut rest = self.0.get(..len).unwrap_or_default();
@@ -113,7 +115,8 @@ pub(crate) fn ask_if_inherited(fd: c_int) {
     }
 }
 
-/// The same of a stream: its octets are in order, so that it is asked for before whatever is done with it.
+/// The same of a stream: its octets are in order, so that it is asked for before whatever is done
+/// with it.
 #[inline]
 pub(crate) fn stream_is_used(fd: c_int) {
     if has_any() && kind(fd).is_some_and(|kind| kind.load(Ordering::Relaxed) == STREAM) {

@@ -19,7 +19,8 @@ struct Report {
     is_over: AtomicBool,
 }
 
-/// Null, or a report that is never freed: a forked child, whose own takes its place, may have a thread that just uses it.
+/// Null, or a report that is never freed: a forked child, whose own takes its place, may have a
+/// thread that just uses it.
 static REPORT: AtomicPtr<Report> = AtomicPtr::new(ptr::null_mut());
 
 /// Reports of the sockets of this segment, if the user wants that.

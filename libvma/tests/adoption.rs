@@ -1,5 +1,5 @@
-//! Sockets that a process opens and one of its children answers from, while the opener lives: the child has them past the kernel, until
-//! somebody else uses them.
+//! Sockets that a process opens and one of its children answers from, while the opener lives: the
+//! child has them past the kernel, until somebody else uses them.
 
 use std::io::Write;
 use std::net::UdpSocket;

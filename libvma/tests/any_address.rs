@@ -1,4 +1,5 @@
-//! Listeners at any address: which of the host's connections come to them, with the library as with the kernel.
+//! Listeners at any address: which of the host's connections come to them, with the library as with
+//! the kernel.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -172,7 +173,8 @@ fn versions_of_ip() {
     }
 }
 
-/// What comes by an interface for an address of another one is the host's, and what is for nobody's address is not.
+/// What comes by an interface for an address of another one is the host's, and what is for nobody's
+/// address is not.
 #[test]
 fn addresses_of_other_interfaces_and_of_others() {
     for listens in EVERYWHERE {
@@ -277,7 +279,8 @@ fn rules_for_some_addresses() {
     assert_eq!(server.kernel_has_accepted(), before + 1);
 }
 
-/// One that waits for its interface leaves the connections that it has by then to the kernel, whatever address they are at.
+/// One that waits for its interface leaves the connections that it has by then to the kernel,
+/// whatever address they are at.
 #[test]
 fn that_have_waited_for_their_interface() {
     for listens in EVERYWHERE {

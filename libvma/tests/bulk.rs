@@ -1,4 +1,5 @@
-//! A sender without pauses: its datagrams go to the device in batches, and the last ones are not forgotten.
+//! A sender without pauses: its datagrams go to the device in batches, and the last ones are not
+//! forgotten.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -9,7 +10,8 @@ use testkit::{Accelerated, Namespaces, Pair, or_skip, panic_unless_paused, prelo
 
 const PORT: u16 = 7600;
 const COUNT: u32 = 100_000;
-/// Far more than the internal thread takes, far less than the half second after which it looks at everything.
+/// Far more than the internal thread takes, far less than the half second after which it looks at
+/// everything.
 const LATE: Duration = Duration::from_millis(200);
 
 /// Makes room for everything that is sent, however late the receiver runs.

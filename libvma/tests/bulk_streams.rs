@@ -1,5 +1,5 @@
-//! A stream as fast as it goes: on veth it leaves in packets that the device cuts, arrives whole, and goes on segment by segment
-//! where the device does not cut any more.
+//! A stream as fast as it goes: on veth it leaves in packets that the device cuts, arrives whole,
+//! and goes on segment by segment where the device does not cut any more.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

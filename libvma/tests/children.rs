@@ -1,4 +1,5 @@
-//! Processes with children under real traffic: what stays accelerated, what the kernel does, and that nothing is lost.
+//! Processes with children under real traffic: what stays accelerated, what the kernel does, and
+//! that nothing is lost.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};

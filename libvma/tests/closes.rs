@@ -1,5 +1,5 @@
-//! Connections that a program has closed and whose peers have not, on the kernel and with the library: their descriptors are the
-//! program's again, and they end as any other.
+//! Connections that a program has closed and whose peers have not, on the kernel and with the
+//! library: their descriptors are the program's again, and they end as any other.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -210,7 +210,8 @@ fn a_servers_closed_connections_have_no_descriptors_over_ipv6() {
 const AGAIN: usize = 15;
 const TIME_WAIT: u8 = 6;
 
-/// What a client sees that closes first, or last; and whether the side that closes first waits still.
+/// What a client sees that closes first, or last; and whether the side that closes first waits
+/// still.
 fn again(pair: &Pair, server: Command, client: Command, how: &str, address: IpAddr) -> String {
     let arguments = |command: &mut Command, how: &str| {
         let place = [Pair::ADDRESS_B.to_string(), PORT.to_string()];
@@ -247,7 +248,8 @@ fn again(pair: &Pair, server: Command, client: Command, how: &str, address: IpAd
     format!("{} in TIME-WAIT\n", in_state(waits, TIME_WAIT))
 }
 
-/// On the kernel and with either side preloaded. They wait less than the old connection is still here.
+/// On the kernel and with either side preloaded. They wait less than the old connection is still
+/// here.
 fn used_again(how: &str, is_ipv6: bool) {
     let address = match is_ipv6 {
         true => IpAddr::V6(Pair::IPV6_ADDRESS_B),

@@ -1,6 +1,8 @@
-//! Nothing breaks under preload: ordinary programs say and return the same with the library as without it.
+//! Nothing breaks under preload: ordinary programs say and return the same with the library as
+//! without it.
 //!
-//! Each program is a script in `tests/programs`, run by bash with the library preloaded into bash and all that it starts.
+//! Each program is a script in `tests/programs`, run by bash with the library preloaded into bash
+//! and all that it starts.
 
 #[path = "compatibility/evidence.rs"]
 mod evidence;

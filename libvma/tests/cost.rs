@@ -8,15 +8,16 @@ use std::time::Duration;
 use testkit::{Accelerated, Namespaces, Pair, Running, or_skip, preloaded};
 
 const SOON: Duration = Duration::from_secs(60);
-/// What the library may add to a program that has no use for it. Without optimisation it is loaded for longer.
+/// What the library may add to a program that has no use for it. Without optimisation it is loaded
+/// for longer.
 fn more_max() -> Duration {
     Duration::from_millis(if testkit::libvma_is_optimised() { 1 } else { 3 })
 }
 /// Ways to run each program, interleaved.
 const ROUNDS: usize = 60;
 
-/// What a program takes of a processor from start to end, standard streams closed. A busy machine adds to the time that
-/// passes, and little to this.
+/// What a program takes of a processor from start to end, standard streams closed. A busy machine
+/// adds to the time that passes, and little to this.
 #[expect(clippy::zombie_processes, reason = "wait4 waits")]
 fn run_time(command: &mut Command) -> Duration {
     command
@@ -27,7 +28,8 @@ fn run_time(command: &mut Command) -> Duration {
     let mut status = 0;
     // SAFETY: all-zero is a value of this struct of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes the status and the usage of this child, which nobody else waits for.
+    // SAFETY: the kernel writes the status and the usage of this child, which nobody else waits
+    // for.
     let pid = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     assert_eq!(pid, child.id().cast_signed());
     assert_eq!(status, 0, "{command:?}");
@@ -38,7 +40,8 @@ fn run_time(command: &mut Command) -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// The value below which a third of the samples lie: what a busy machine adds falls on few of the fast ones.
+/// The value below which a third of the samples lie: what a busy machine adds falls on few of the
+/// fast ones.
 fn lower_third(mut samples: Vec<Duration>) -> Duration {
     samples.sort_unstable();
     samples[samples.len() / 3]
@@ -49,7 +52,8 @@ fn programs_without_sockets_start_as_fast() {
     let library = testkit::libvma_path().unwrap();
     let programs: [(&str, &[&str]); 3] = [("true", &[]), ("ls", &["/"]), ("bash", &["-c", ":"])];
     for (program, arguments) in programs {
-        // Machines are busy at times: one quiet measurement of several is enough to show what it costs.
+        // Machines are busy at times: one quiet measurement of several is enough to show what it
+        // costs.
         let mut seen = Vec::new();
         for _ in 0..10 {
             let (mut bare, mut with_library) = (Vec::new(), Vec::new());
@@ -95,7 +99,8 @@ fn programs_without_sockets_print_the_same_and_open_nothing() {
     }
 }
 
-/// Threads of a process, its open descriptors that are neither files nor pipes, and whether `vb` has an XDP program.
+/// Threads of a process, its open descriptors that are neither files nor pipes, and whether `vb`
+/// has an XDP program.
 #[test]
 fn a_program_that_waits_has_no_thread_and_no_device() {
     let pair = or_skip!(Namespaces::pair());
@@ -183,7 +188,8 @@ fn a_sleeping_process_uses_no_processor() {
         std::thread::sleep(Duration::from_secs(2));
         cpu_ticks(pid) - before
     };
-    // A tick is ten milliseconds; the gauges' upkeep may fall on one, and a busy machine's interrupts on others.
+    // A tick is ten milliseconds; the gauges' upkeep may fall on one, and a busy machine's
+    // interrupts on others.
     let mut seen = Vec::new();
     while seen.len() < 5 && seen.last().is_none_or(|ticks| *ticks > 2) {
         seen.push(ticks_of_two_seconds());

@@ -1,5 +1,5 @@
-//! A process with connections past the kernel that a signal ends: what it has written arrives, and the peers are told, as on the
-//! kernel; whoever waits for it sees the same end.
+//! A process with connections past the kernel that a signal ends: what it has written arrives, and
+//! the peers are told, as on the kernel; whoever waits for it sees the same end.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -38,8 +38,8 @@ fn read_to_end(mut stream: TcpStream) -> (usize, String) {
     }
 }
 
-/// What a process that has ended leaves behind: how it ended, and what its three peers saw. The number of octets taken depends on
-/// buffers, so only whether all have come.
+/// What a process that has ended leaves behind: how it ended, and what its three peers saw. The
+/// number of octets taken depends on buffers, so only whether all have come.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     signal: Option<i32>,

@@ -1,5 +1,5 @@
-//! Sockets that an administrator ends (`ss -K`), on the kernel and with the library: what blocked calls, sets and later calls say, and what
-//! the peer sees.
+//! Sockets that an administrator ends (`ss -K`), on the kernel and with the library: what blocked
+//! calls, sets and later calls say, and what the peer sees.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,8 @@ fn program() -> PathBuf {
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-/// A case with a peer in the other namespace, and a third host that answers nothing. The library's log of one more run.
+/// A case with a peer in the other namespace, and a third host that answers nothing. The library's
+/// log of one more run.
 fn compared_on(stage: &Comparison, is_ipv6: bool, case: &str, variants: &[Variant]) -> String {
     let mut command = stage.pair.a.command(program());
     command.args(["peer", &testkit::Pair::ADDRESS_A.to_string()]);

@@ -74,8 +74,8 @@ fn receiver() -> PathBuf {
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-/// What a receiver in `b` says of datagrams that a kernel socket in `a` sends. `library`: with the library, and with
-/// these variables.
+/// What a receiver in `b` says of datagrams that a kernel socket in `a` sends. `library`: with the
+/// library, and with these variables.
 fn received(
     library: Option<&[(&str, &str)]>,
     pair: &Pair,
@@ -125,7 +125,8 @@ fn send_sizes(sender: &UdpSocket) {
     }
 }
 
-/// What is sent and comes in one piece takes the way past the kernel, as far as it fits into a frame.
+/// What is sent and comes in one piece takes the way past the kernel, as far as it fits into a
+/// frame.
 #[test]
 fn large_frames_come_past_the_kernel() {
     panic_unless_paused(|| {

@@ -1,4 +1,5 @@
-//! A process ends with its last thread, as if the library had none, and with the status that it has on the kernel.
+//! A process ends with its last thread, as if the library had none, and with the status that it has
+//! on the kernel.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `VMA_EXCEPTION_HANDLING`: what becomes of requests that only the kernel can fulfil, and of a library that cannot start.
+//! `VMA_EXCEPTION_HANDLING`: what becomes of requests that only the kernel can fulfil, and of a
+//! library that cannot start.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

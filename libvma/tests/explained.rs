@@ -93,7 +93,8 @@ fn every_datagram_that_the_kernel_carried_has_a_reason() {
     });
 }
 
-/// What a process says of its sockets: the reasons with what they are about, and then of those that are listed only.
+/// What a process says of its sockets: the reasons with what they are about, and then of those that
+/// are listed only.
 fn explanations(reader: &Reader) -> Vec<String> {
     let reasons = reader.reasons().unwrap();
     let name = |code| {

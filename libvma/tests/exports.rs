@@ -1,5 +1,5 @@
-//! What the built library exports: the functions of the table, and nothing else. A name too many takes a program's own function
-//! of that name away.
+//! What the built library exports: the functions of the table, and nothing else. A name too many
+//! takes a program's own function of that name away.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! A sender without pauses to one socket of a program: calls on its other sockets end as on the kernel.
+//! A sender without pauses to one socket of a program: calls on its other sockets end as on the
+//! kernel.
 
 use std::net::UdpSocket;
 use std::path::Path;

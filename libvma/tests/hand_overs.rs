@@ -1,6 +1,6 @@
-//! Random sequences of what hands connections over: fork, exec, passed and copied descriptors, options, sendfile and children that die of
-//! signals, in the midst of traffic whose every octet is checked. What fails says its seed: `HAND_OVERS_SEED` and `HAND_OVERS_COUNT`
-//! run it again.
+//! Random sequences of what hands connections over: fork, exec, passed and copied descriptors,
+//! options, sendfile and children that die of signals, in the midst of traffic whose every octet is
+//! checked. What fails says its seed: `HAND_OVERS_SEED` and `HAND_OVERS_COUNT` run it again.
 
 use std::env;
 use std::path::Path;

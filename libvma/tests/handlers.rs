@@ -1,4 +1,5 @@
-//! `VMA_HANDLE_SIGSEGV` and `VMA_HANDLE_SIGINTR`: what the library's handlers do, and that the program does not see them.
+//! `VMA_HANDLE_SIGSEGV` and `VMA_HANDLE_SIGINTR`: what the library's handlers do, and that the
+//! program does not see them.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -1,5 +1,5 @@
-//! Listeners whose interface another process has: what they are when that lets go, with children, with several interfaces, and while
-//! peers connect.
+//! Listeners whose interface another process has: what they are when that lets go, with children,
+//! with several interfaces, and while peers connect.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

@@ -1,5 +1,6 @@
-//! Servers with a thread for each connection: a packet wakes the thread that it is for, not all that sleep. CPU time and rates with 1, 50
-//! and 300 idle threads, against the kernel in the same run.
+//! Servers with a thread for each connection: a packet wakes the thread that it is for, not all
+//! that sleep. CPU time and rates with 1, 50 and 300 idle threads, against the kernel in the same
+//! run.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -27,15 +28,15 @@ struct Seen {
 /// With the library, as a multiple of the kernel's.
 #[derive(Debug)]
 struct Factors {
-    /// The process's own time. The kernel receives in the peer's softirq on veth, which is not counted; the library
-    /// does in the process.
+    /// The process's own time. The kernel receives in the peer's softirq on veth, which is not
+    /// counted; the library does in the process.
     cpu: f64,
     median: f64,
     rate: f64,
 }
 
-/// Waking all of them took 14 to 20 times the CPU time, 9 times the median and a tenth of the rate. Without optimisation the library's own
-/// part is several times as long.
+/// Waking all of them took 14 to 20 times the CPU time, 9 times the median and a tenth of the rate.
+/// Without optimisation the library's own part is several times as long.
 fn is_within(factors: &Factors) -> bool {
     let (cpu, median, rate) = match testkit::libvma_is_optimised() {
         true => (5.0, 3.0, 0.2),

@@ -1,4 +1,5 @@
-//! Every function of the table of interposed functions, on a descriptor of every kind, on the kernel and with the library.
+//! Every function of the table of interposed functions, on a descriptor of every kind, on the
+//! kernel and with the library.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! A process that makes no use of an interface lets another have it, though it lives, and gets it again when it needs it.
+//! A process that makes no use of an interface lets another have it, though it lives, and gets it
+//! again when it needs it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -126,7 +127,8 @@ fn comes_back(client: &mut TcpStream, text: &[u8]) {
     assert_eq!(answer, text);
 }
 
-/// A listener that finds the interface with a process that leaves it. Connections of before go on in the kernel.
+/// A listener that finds the interface with a process that leaves it. Connections of before go on
+/// in the kernel.
 fn listener_goes_over(port: u16, more: &[&str]) {
     let pair = or_skip!(Namespaces::pair());
     let _master = start_c(&pair, "idle_master", port);
@@ -280,7 +282,8 @@ while True:
     time.sleep(2)
 ";
 
-/// A rule leaves what it receives to the kernel, so nothing is steered; what it sends goes past the kernel.
+/// A rule leaves what it receives to the kernel, so nothing is steered; what it sends goes past the
+/// kernel.
 #[test]
 fn who_only_sends_keeps_it() {
     let pair = or_skip!(Namespaces::pair());

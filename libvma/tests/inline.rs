@@ -1,4 +1,5 @@
-//! System calls by instructions of the program's own, which no hook sees: its sockets go to the kernel, and it goes on.
+//! System calls by instructions of the program's own, which no hook sees: its sockets go to the
+//! kernel, and it goes on.
 
 use std::path::{Path, PathBuf};
 

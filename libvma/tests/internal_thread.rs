@@ -169,7 +169,8 @@ fn rings_that_nobody_polls_are_drained_as_often_as_is_asked_for() {
     }
 }
 
-/// A stream that sends once. The first segments are acknowledged at once, within the call that sends.
+/// A stream that sends once. The first segments are acknowledged at once, within the call that
+/// sends.
 const SENDING: &str = r"
 import socket, sys
 s = socket.create_connection((sys.argv[1], 7002))

@@ -1,5 +1,5 @@
-//! A peer connects again from a port whose earlier connection the server's kernel still has: a listener past the kernel accepts it, as
-//! the kernel's does.
+//! A peer connects again from a port whose earlier connection the server's kernel still has: a
+//! listener past the kernel accepts it, as the kernel's does.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -69,7 +69,8 @@ fn leave_time_wait(_: &Pair, mut client: TcpStream, server: TcpStream) -> Option
 
 const TIME_WAIT: &str = "06";
 
-/// What `leave` leaves behind of a connection at the server, in that state, is in nobody's way, with or without the library.
+/// What `leave` leaves behind of a connection at the server, in that state, is in nobody's way,
+/// with or without the library.
 fn accepted_again(state: &str, leave: impl Fn(&Pair, TcpStream, TcpStream) -> Option<TcpStream>) {
     for with_library in [false, true] {
         let pair = or_skip!(Namespaces::pair());
@@ -122,7 +123,8 @@ fn time_wait_does_not_keep_a_peer_out() {
     accepted_again(TIME_WAIT, leave_time_wait);
 }
 
-/// The kernel is given a connection that nobody has accepted yet, while it has an earlier one of these addresses.
+/// The kernel is given a connection that nobody has accepted yet, while it has an earlier one of
+/// these addresses.
 #[test]
 fn time_wait_does_not_keep_a_connection_from_a_child_that_accepts() {
     const SCRIPT: &str = "

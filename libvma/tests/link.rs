@@ -286,7 +286,8 @@ fn ipsec_policies_are_kept_to() {
             traffic.change("xfrm policy flush");
             traffic.assert_flows(&format!("no policy, round {round}"));
         }
-        // One that is for others leaves all to the kernel, too: it alone knows which policy is for which packet.
+        // One that is for others leaves all to the kernel, too: it alone knows which policy is for
+        // which packet.
         traffic.change("xfrm policy add dir out src 192.0.2.0/24 dst 198.51.100.0/24 action block");
         std::thread::sleep(SETTLE);
         let before = traffic.echo.packets();

@@ -1,5 +1,5 @@
-//! A listener past the kernel comes to be another process's, or the kernel's: the connections that wait in its queue are accepted there,
-//! in their order, and none is reset.
+//! A listener past the kernel comes to be another process's, or the kernel's: the connections that
+//! wait in its queue are accepted there, in their order, and none is reset.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};

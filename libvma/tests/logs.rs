@@ -1,4 +1,5 @@
-//! What the library says, how the lines look, and where they go. No packets are needed, and no privileges.
+//! What the library says, how the lines look, and where they go. No packets are needed, and no
+//! privileges.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

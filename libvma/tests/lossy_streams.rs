@@ -1,5 +1,6 @@
-//! TCP past the kernel over a link that loses, repeats and reorders frames: every octet arrives, once and in order, also when the
-//! connection goes back to the kernel while octets are on their way in both directions.
+//! TCP past the kernel over a link that loses, repeats and reorders frames: every octet arrives,
+//! once and in order, also when the connection goes back to the kernel while octets are on their
+//! way in both directions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

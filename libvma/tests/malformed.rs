@@ -1,4 +1,5 @@
-//! Frames that nobody should send: the application receives of them what it receives on the kernel, no more and no less.
+//! Frames that nobody should send: the application receives of them what it receives on the kernel,
+//! no more and no less.
 
 #[path = "malformed/frames.rs"]
 mod frames;
@@ -91,7 +92,8 @@ fn received(
     Ok(finished.stdout)
 }
 
-/// Sends the same frames to a kernel socket and to an accelerated one. Returns the datagrams, marks excluded.
+/// Sends the same frames to a kernel socket and to an accelerated one. Returns the datagrams, marks
+/// excluded.
 fn compare(make: &dyn Fn(&Frame) -> Vec<Vec<u8>>) -> Result<Vec<String>, testkit::Skip> {
     compare_with(&[("rp_filter", "0")], make)
 }
@@ -277,7 +279,8 @@ fn random_damage() {
                 .collect()
         };
         let lines = or_skip!(compare(&damaged));
-        // Flips of the identification, of the time to live and the like harm nobody once the checksum is right.
+        // Flips of the identification, of the time to live and the like harm nobody once the
+        // checksum is right.
         assert!(lines.len() > 300, "{} arrived", lines.len());
     });
 }

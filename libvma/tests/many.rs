@@ -1,4 +1,5 @@
-//! What thousands of sockets, groups and addresses cost, with the library: open, idle, and to close.
+//! What thousands of sockets, groups and addresses cost, with the library: open, idle, and to
+//! close.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +21,8 @@ fn cost_of(pair: &Pair, count: u32, kind: &str) -> Cost {
     Cost::parse(&finished.stdout).unwrap_or_else(|| panic!("{finished:?}"))
 }
 
-/// The kernel has no list of the sockets of one port: to ask who else has it costs as much as there are sockets.
+/// The kernel has no list of the sockets of one port: to ask who else has it costs as much as there
+/// are sockets.
 #[test]
 #[allow(clippy::print_stdout, reason = "what was measured")]
 fn sockets_that_may_share_their_ports() {
@@ -64,8 +66,8 @@ fn groups_at_one_port() {
     });
 }
 
-/// Feeds at one port that each get what is for any of them: one that comes or goes costs a look at each of the others, as it does the
-/// kernel, and nothing for each of their groups.
+/// Feeds at one port that each get what is for any of them: one that comes or goes costs a look at
+/// each of the others, as it does the kernel, and nothing for each of their groups.
 #[test]
 #[allow(clippy::print_stdout, reason = "what was measured")]
 fn feeds_at_one_port_that_get_each_others_groups() {
@@ -85,7 +87,8 @@ fn feeds_at_one_port_that_get_each_others_groups() {
     });
 }
 
-/// A resolver opens a socket for any address for each question: that costs the same whatever number of addresses the host has.
+/// A resolver opens a socket for any address for each question: that costs the same whatever number
+/// of addresses the host has.
 #[test]
 fn sockets_for_any_of_many_addresses() {
     for_any_of_many_addresses("brief");

@@ -1,7 +1,9 @@
-//! Test suites of others' own, with the library: what they ask of sockets holds past the kernel, too.
+//! Test suites of others' own, with the library: what they ask of sockets holds past the kernel,
+//! too.
 //!
-//! They talk to themselves at the loopback addresses, which are no interface of ours. So these become a link's, whose far end sends back
-//! what comes (`own_suites/turned.rs`). A suite runs on the kernel at the same time (`judge.rs`): what fails there is not counted.
+//! They talk to themselves at the loopback addresses, which are no interface of ours. So these
+//! become a link's, whose far end sends back what comes (`own_suites/turned.rs`). A suite runs on
+//! the kernel at the same time (`judge.rs`): what fails there is not counted.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "own_suites/cpython.rs"]

@@ -1,4 +1,5 @@
-//! Whose an interface is: one process at a time, and the kernel's again as soon as that ends, however it ends.
+//! Whose an interface is: one process at a time, and the kernel's again as soon as that ends,
+//! however it ends.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};

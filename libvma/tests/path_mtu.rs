@@ -107,7 +107,8 @@ fn join_over_ipv6(pair: &Pair, far: &Namespace) {
     }
 }
 
-/// Runs the steps on the kernel and with the library, each on a stage of its own, for paths are remembered.
+/// Runs the steps on the kernel and with the library, each on a stage of its own, for paths are
+/// remembered.
 fn compare(version: Version, steps: &[&str]) -> Result<String, Skip> {
     let expected = Stage::new(version)?.run(false, steps);
     let seen = Stage::new(version)?.run(true, steps);

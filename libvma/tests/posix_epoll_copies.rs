@@ -1,4 +1,5 @@
-//! Sets that are waited on under one number and changed under another, on the kernel and with the library.
+//! Sets that are waited on under one number and changed under another, on the kernel and with the
+//! library.
 
 testkit::compare_cases!(
     "epoll_copies",

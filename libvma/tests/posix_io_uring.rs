@@ -1,4 +1,5 @@
-//! `io_uring(7)`, on the kernel and with the library: what it does to sockets of ours, and that they are the kernel's where nobody sees it.
+//! `io_uring(7)`, on the kernel and with the library: what it does to sockets of ours, and that
+//! they are the kernel's where nobody sees it.
 
 testkit::compare_cases!(
     "io_uring",

@@ -1,4 +1,5 @@
-//! Sockets that stay the kernel's beside one that is accelerated, on the kernel and with the library.
+//! Sockets that stay the kernel's beside one that is accelerated, on the kernel and with the
+//! library.
 
 testkit::compare_cases!(
     "kernels",

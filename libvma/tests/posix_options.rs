@@ -25,7 +25,8 @@ testkit::compare_cases!(
     ]
 );
 
-/// Not of sockets that become the kernel's: what has passed the XDP program takes more memory there.
+/// Not of sockets that become the kernel's: what has passed the XDP program takes more memory
+/// there.
 #[test]
 fn memory() {
     case("memory").compare(Comparison::new, VARIANTS);

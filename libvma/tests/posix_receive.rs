@@ -25,7 +25,8 @@ testkit::compare_cases!(
     ]
 );
 
-/// Servers that are never idle. The latency profile's own ratio of 0 asks for no look at the kernel.
+/// Servers that are never idle. The latency profile's own ratio of 0 asks for no look at the
+/// kernel.
 const LOOKING: &[Variant] = &[
     testkit::VARIANTS[0],
     testkit::VARIANTS[2],

@@ -91,7 +91,8 @@ fn played(pair: &Pair, how: &str, mut command: Command) -> (String, String) {
             .enumerate()
             .map(|(number, client)| {
                 scope.spawn(move || {
-                    // Some of what is given is under way when the rights go, and some waits to be sent.
+                    // Some of what is given is under way when the rights go, and some waits to be
+                    // sent.
                     let pause = Duration::from_millis([0, 2, 5, 0][number]);
                     if number == 0 {
                         thread::sleep(Duration::from_millis(400));
@@ -127,7 +128,8 @@ fn played(pair: &Pair, how: &str, mut command: Command) -> (String, String) {
     (said, finished.stderr)
 }
 
-/// The same on the kernel and with the library. Returns the log of the latter, sleeping and polling.
+/// The same on the kernel and with the library. Returns the log of the latter, sleeping and
+/// polling.
 fn compared(how: &str) -> Option<[String; 2]> {
     let pair = match Namespaces::pair() {
         Ok(pair) => pair,
@@ -223,8 +225,8 @@ fn rights_that_are_lowered_cost_no_connection() {
     });
 }
 
-/// An instruction of the program's own takes the right from the calling thread. What finds that first is accept(2): the library's thread
-/// has the right still, and uses it once more.
+/// An instruction of the program's own takes the right from the calling thread. What finds that
+/// first is accept(2): the library's thread has the right still, and uses it once more.
 #[test]
 fn rights_that_go_unseen_cost_no_connection() {
     panic_unless_paused(|| {
@@ -239,7 +241,8 @@ fn rights_that_go_unseen_cost_no_connection() {
     });
 }
 
-/// Everything returns, datagrams included, and the library's thread is gone: the kernel makes a user namespace for no others.
+/// Everything returns, datagrams included, and the library's thread is gone: the kernel makes a
+/// user namespace for no others.
 #[test]
 fn everything_returns_before_a_filter_and_a_user_namespace() {
     panic_unless_paused(|| {

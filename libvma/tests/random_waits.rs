@@ -1,5 +1,6 @@
-//! Random programs that wait with every call for sockets, pipes and eventfds in epoll sets that change under traffic: what they are told
-//! equals what they are told by the kernel. `RANDOM_WAITS` says how many programs, `RANDOM_WAITS_FIRST` with which to begin.
+//! Random programs that wait with every call for sockets, pipes and eventfds in epoll sets that
+//! change under traffic: what they are told equals what they are told by the kernel. `RANDOM_WAITS`
+//! says how many programs, `RANDOM_WAITS_FIRST` with which to begin.
 
 use std::env;
 use std::path::Path;

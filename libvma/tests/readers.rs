@@ -1,5 +1,5 @@
-//! What a reader of the statistics costs the process that it looks at: a ping-pong whose both ends are read ten times a second, and
-//! the same one unread, in turn.
+//! What a reader of the statistics costs the process that it looks at: a ping-pong whose both ends
+//! are read ten times a second, and the same one unread, in turn.
 
 use std::io::Write;
 use std::path::Path;

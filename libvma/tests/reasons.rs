@@ -1,5 +1,6 @@
-//! Every reason for which a socket of a preloaded program stays with the kernel: provoked, and read back from the statistics as
-//! an operator sees it. That rules have theirs is in `rules.rs`, that a held interface has its own in `takeover.rs`.
+//! Every reason for which a socket of a preloaded program stays with the kernel: provoked, and read
+//! back from the statistics as an operator sees it. That rules have theirs is in `rules.rs`, that a
+//! held interface has its own in `takeover.rs`.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Connections that are over, or all but over, when another goes on with them: what was not read, the end behind that and the error
-//! are there for it as they are on the kernel.
+//! Connections that are over, or all but over, when another goes on with them: what was not read,
+//! the end behind that and the error are there for it as they are on the kernel.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
@@ -44,7 +44,8 @@ fn resets(stream: &TcpStream) {
     assert_eq!(set, 0);
 }
 
-/// Does what the first line says: D sends data, F ends sending, E waits for the other's end, C closes, R resets.
+/// Does what the first line says: D sends data, F ends sending, E waits for the other's end, C
+/// closes, R resets.
 fn obeys(mut stream: TcpStream) {
     let mut orders = Vec::new();
     let mut octet = [0];

@@ -1,5 +1,5 @@
-//! Connections that return to the kernel while their listener stays past it: they are the kernel's from then on, as if they had always
-//! been, and nothing of that is left when they have ended.
+//! Connections that return to the kernel while their listener stays past it: they are the kernel's
+//! from then on, as if they had always been, and nothing of that is left when they have ended.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -16,7 +16,8 @@ use testkit::{
 
 const SOON: Duration = Duration::from_secs(20);
 const PORT: u16 = 7960;
-/// How one that is asked for so many answers before it returns has been worth its way past the kernel.
+/// How one that is asked for so many answers before it returns has been worth its way past the
+/// kernel.
 const WARM: usize = 60;
 
 fn program() -> PathBuf {
@@ -338,7 +339,8 @@ fn use_addresses_again(pair: &Pair, how: u8) {
     assert_eq!(exempt(&server), 1);
 }
 
-/// As after a restart of its host: the kernel asks, the peer knows of nothing and says so, and the next SYN is for the listener.
+/// As after a restart of its host: the kernel asks, the peer knows of nothing and says so, and the
+/// next SYN is for the listener.
 #[test]
 fn a_peer_that_has_forgotten_its_connection_gets_another() {
     let pair = or_skip!(pair());

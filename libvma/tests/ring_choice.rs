@@ -34,7 +34,8 @@ fn sockets_have_the_rings_that_they_choose() {
     let sent = sender.process().wait_for_output("sent", SOON);
     assert!(sent, "{}", sender.process().stderr());
 
-    // One for those that share a number; one each for who has chosen one, at first or later, and for who has not; one of the stream's.
+    // One for those that share a number; one each for who has chosen one, at first or later, and
+    // for who has not; one of the stream's.
     let rings = sender.reader().rings().unwrap();
     let mut packets: Vec<_> = rings.iter().map(|ring| ring.tx_packets).collect();
     packets.sort_by_key(|count| Reverse(*count));

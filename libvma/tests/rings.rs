@@ -69,8 +69,8 @@ fn received(socket: &UdpSocket) -> Vec<u32> {
     times
 }
 
-/// How many rings have sent datagrams, when threads with sockets of their own have sent in this environment. Each datagram has to arrive
-/// once.
+/// How many rings have sent datagrams, when threads with sockets of their own have sent in this
+/// environment. Each datagram has to arrive once.
 fn rings_used(pair: &Pair, program: &Path, environment: &[(&str, &str)]) -> usize {
     let peers: Vec<_> = (0..THREADS * SOCKETS)
         .map(|number| {
@@ -135,12 +135,14 @@ fn what_threads_send_by_rings_of_their_own_arrives_once() {
         ("VMA_RING_ALLOCATION_LOGIC_TX", "10"),
         ("VMA_RING_LIMIT_PER_INTERFACE", "3"),
     ];
-    // Two for sockets of datagrams where one thread's come before the other's: then both streams have the third.
+    // Two for sockets of datagrams where one thread's come before the other's: then both streams
+    // have the third.
     let used = rings_used(&pair, &program, &limited);
     assert!((2..=3).contains(&used), "at most 3: {used} rings");
 }
 
-/// Sends in turn from each of some sockets of the kernel to each of the receiver's, a round at a time: so many are answered at its end.
+/// Sends in turn from each of some sockets of the kernel to each of the receiver's, a round at a
+/// time: so many are answered at its end.
 fn send_rounds(senders: &[UdpSocket], receivers: u16, rounds: u32, per_round: u32) {
     for round in 0..rounds {
         for number in round * per_round..(round + 1) * per_round {
@@ -170,8 +172,9 @@ struct Reception {
 
 const RECEIVERS: u16 = 4;
 
-/// What the rings of a process have received whose threads receive in this environment, each in its own way. The kernel's senders
-/// choose queues without regard to whose ring has them. `moves`: each thread goes to another CPU on its way.
+/// What the rings of a process have received whose threads receive in this environment, each in its
+/// own way. The kernel's senders choose queues without regard to whose ring has them. `moves`: each
+/// thread goes to another CPU on its way.
 fn received_by_rings(
     pair: &Pair,
     program: &Path,

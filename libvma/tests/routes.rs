@@ -1,4 +1,5 @@
-//! Routing that changes under traffic: programs with the library follow as the kernel's own sockets do, and soon.
+//! Routing that changes under traffic: programs with the library follow as the kernel's own sockets
+//! do, and soon.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "routes/change.rs"]

@@ -1,5 +1,5 @@
-//! Rules of `libvma.conf`: who carries the datagrams of a preloaded program, what its statistics say of it, and what a
-//! file with errors does.
+//! Rules of `libvma.conf`: who carries the datagrams of a preloaded program, what its statistics
+//! say of it, and what a file with errors does.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -122,8 +122,8 @@ fn a_port_that_a_rule_names_is_the_kernels_and_the_other_is_not() {
     let polls = settings.iter().find(|it| it.name == "VMA_RX_POLL");
     let polls = polls.map(|it| (it.value.as_str(), it.origin.as_str()));
     assert_eq!(polls, Some(("100000", "default")));
-    // The rule is for what is received: answers go past the kernel once the peer's hardware address is known, which may take
-    // the time of several exchanges.
+    // The rule is for what is received: answers go past the kernel once the peer's hardware address
+    // is known, which may take the time of several exchanges.
     let mut last = ruled;
     let goes_past = (0..20).any(|_| {
         let os_before = last.tx_os_packets;

@@ -1,4 +1,5 @@
-//! Filters (seccomp(2)) that deny what the library needs: they cost acceleration, and never a datagram.
+//! Filters (seccomp(2)) that deny what the library needs: they cost acceleration, and never a
+//! datagram.
 
 #[path = "../src/filters/calls.rs"]
 mod calls;
@@ -30,7 +31,8 @@ fn received(arguments: &[&str], mode: Option<&str>) -> Result<String, Skip> {
     Ok(received_and_counted(arguments, mode)?.0)
 }
 
-/// The same, and how many packets came past the kernel before the filter, if it comes later, and in all.
+/// The same, and how many packets came past the kernel before the filter, if it comes later, and in
+/// all.
 fn received_and_counted(
     arguments: &[&str],
     mode: Option<&str>,
@@ -231,7 +233,8 @@ fn a_filter_that_kills_needs_no_more_than_the_manual_page_says() {
     });
 }
 
-/// With any one of them missing, everything is the kernel's before the filter is in force: the program needs none but its own.
+/// With any one of them missing, everything is the kernel's before the filter is in force: the
+/// program needs none but its own.
 #[test]
 fn a_filter_that_kills_without_one_of_the_calls_finds_the_library_gone() {
     panic_unless_paused(|| {

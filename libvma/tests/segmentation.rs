@@ -1,4 +1,5 @@
-//! Datagrams that a kernel sender leaves to be cut later (`UDP_SEGMENT`): the receiver gets each one, whatever the XDP mode.
+//! Datagrams that a kernel sender leaves to be cut later (`UDP_SEGMENT`): the receiver gets each
+//! one, whatever the XDP mode.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;

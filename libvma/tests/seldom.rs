@@ -1,4 +1,5 @@
-//! What peers of streams do seldom, on the kernel and with the library: urgent data, options in IP headers, silence.
+//! What peers of streams do seldom, on the kernel and with the library: urgent data, options in IP
+//! headers, silence.
 
 use std::fs;
 use std::io::Write;

@@ -13,8 +13,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// part is several times as long, and a round trip is often interrupted.
 fn factors_max(way: &str) -> [f64; 2] {
     if testkit::libvma_is_optimised() {
-        // Of four threads, none is woken for another's datagrams, which costs 1.0; for each in turn, every second one is.
-        // On processors whose kernel is fast at this others take 1.7 and 4 times as long.
+        // Of four threads, none is woken for another's datagrams, which costs 1.0; for each in
+        // turn, every second one is. On processors whose kernel is fast at this others take 1.7 and
+        // 4 times as long.
         match way {
             "threads" => [1.9, 5.0],
             _ => [2.5, 8.0],

@@ -1,6 +1,6 @@
-//! Several listeners of one process at one address (`SO_REUSEPORT`), as servers with threads have: the peers are spread over them, and
-//! connections stay with theirs when others come and go. With a stranger among them all are the kernel's. Everything is played on the
-//! kernel, too.
+//! Several listeners of one process at one address (`SO_REUSEPORT`), as servers with threads have:
+//! the peers are spread over them, and connections stay with theirs when others come and go. With a
+//! stranger among them all are the kernel's. Everything is played on the kernel, too.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -158,7 +158,8 @@ impl Stage {
         Server::start(self.pair.b.command(program()))
     }
 
-    /// The server ends. What its log has, if it has one: until then so many listeners were past the kernel, and so many went to it.
+    /// The server ends. What its log has, if it has one: until then so many listeners were past the
+    /// kernel, and so many went to it.
     fn ends(&self, server: Server, listeners: usize, returned: usize) {
         let finished = server.finish();
         let log = finished.stderr;

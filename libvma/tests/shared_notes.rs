@@ -1,5 +1,5 @@
-//! What generic XDP hides is noted by one program on a tracepoint, which every packet of the machine passes: it serves all
-//! processes, while one of them needs it.
+//! What generic XDP hides is noted by one program on a tracepoint, which every packet of the
+//! machine passes: it serves all processes, while one of them needs it.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,11 @@
-//! Everyday servers exactly as their packages ship them: with the package's configuration, its user, sendfile, reuseport and
-//! as many workers as it comes with. Preloaded, each answers the same as on the kernel and ends the same; what of its packets
-//! was past the kernel, or why nothing was, is known; and with
-//! `VMA_TEST_RATES=1`, as in `cargo xtask test --long`, it is as fast as on the kernel.
+//! Everyday servers exactly as their packages ship them: with the package's configuration, its
+//! user, sendfile, reuseport and as many workers as it comes with. Preloaded, each answers the same
+//! as on the kernel and ends the same; what of its packets was past the kernel, or why nothing was,
+//! is known; and with `VMA_TEST_RATES=1`, as in `cargo xtask test --long`, it is as fast as on the
+//! kernel.
 //!
-//! A row is a service of `tests/programs/everyday`, which the bench `--everyday` measures, too; `answers.bash` there has the
-//! questions.
+//! A row is a service of `tests/programs/everyday`, which the bench `--everyday` measures, too;
+//! `answers.bash` there has the questions.
 
 #[path = "shipped/reasons.rs"]
 mod reasons;
@@ -26,7 +27,8 @@ const RATE_MIN: f64 = 0.9;
 const MISSED_RATE_MIN: f64 = 0.55;
 /// Rounds of kernel and library in turn: until their median is enough, and at most.
 const ROUNDS_MAX: usize = 5;
-/// Of the octets that the interface received, those that the kernel's IP did not: with fewer there is a reason.
+/// Of the octets that the interface received, those that the kernel's IP did not: with fewer there
+/// is a reason.
 const SHARE_MIN: f64 = 0.5;
 const TIMEOUT: Duration = Duration::from_secs(90);
 /// Requests of a load that may fail: a server closes connections that had as many as it allows.
@@ -170,8 +172,9 @@ impl Stage {
                 )
             })
         };
-        // A debug build answers, too, but at no rate to speak of. Where both ends share the CPUs rates vary by half between two runs of
-        // the same thing, so a change is judged by the bench's short form, and by these where somebody asks.
+        // A debug build answers, too, but at no rate to speak of. Where both ends share the CPUs
+        // rates vary by half between two runs of the same thing, so a change is judged by the
+        // bench's short form, and by these where somebody asks.
         let is_asked_for = env::var_os("VMA_TEST_RATES").is_some();
         let is_judged = row.is_rated && testkit::libvma_is_optimised() && is_asked_for;
         let mut gains = Vec::new();

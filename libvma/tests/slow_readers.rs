@@ -1,4 +1,5 @@
-//! Sockets that a program does not read hold what the kernel's hold, and cost its other sockets nothing.
+//! Sockets that a program does not read hold what the kernel's hold, and cost its other sockets
+//! nothing.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -10,7 +11,8 @@ use testkit::{Namespaces, Pair, Running, or_skip, preloaded};
 const SOON: Duration = Duration::from_secs(60);
 const UNREAD: [u16; 2] = [7411, 7412];
 const READ: u16 = 7413;
-/// Datagrams for each of the unread sockets, in bursts: together more than the pool has frames (8192).
+/// Datagrams for each of the unread sockets, in bursts: together more than the pool has frames
+/// (8192).
 const BURSTS: u32 = 400;
 const BURST: usize = 16;
 

@@ -1,5 +1,6 @@
-//! Mixed TCP traffic over a lossy link, with forks, kills, resets and listeners that are opened anew: every stream is exact, none gets
-//! stuck, and neither descriptors nor frames nor memory are left behind. `SOAK_SECONDS` says how long, `SOAK_SEED` with what.
+//! Mixed TCP traffic over a lossy link, with forks, kills, resets and listeners that are opened
+//! anew: every stream is exact, none gets stuck, and neither descriptors nor frames nor memory are
+//! left behind. `SOAK_SECONDS` says how long, `SOAK_SEED` with what.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -24,7 +25,8 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// One connection to the program's server. `None`: its listener was closed before the connection was accepted.
+/// One connection to the program's server. `None`: its listener was closed before the connection
+/// was accepted.
 fn exchange(len: usize) -> Option<()> {
     let address = (Pair::ADDRESS_A, PORT + 1).into();
     let mut stream = TcpStream::connect_timeout(&address, SOON).ok()?;

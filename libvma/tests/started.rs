@@ -1,4 +1,5 @@
-//! Programs that are started with a socket and use it by its number, on the kernel and with the library.
+//! Programs that are started with a socket and use it by its number, on the kernel and with the
+//! library.
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,8 @@ use testkit::{Running, preloaded_in_place};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Sends three messages of two kilobytes each and closes the socket; a second one is open at the end, also in a child.
+/// Sends three messages of two kilobytes each and closes the socket; a second one is open at the
+/// end, also in a child.
 const PROGRAM: &str = r#"
     use Socket;
     socket(A, PF_INET, SOCK_DGRAM, 0) or die;
@@ -131,7 +132,8 @@ fn what_a_killed_process_leaves_for_vma_stats_goes_at_the_next_start() {
     fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Opens a socket, and becomes itself anew while a child has what it had; then opens another and waits.
+/// Opens a socket, and becomes itself anew while a child has what it had; then opens another and
+/// waits.
 const AGAIN: &str = r#"
     use Socket;
     $| = 1;

@@ -1,4 +1,5 @@
-//! Calls on streams and listeners that wait, and what ends them, on the kernel and with the library.
+//! Calls on streams and listeners that wait, and what ends them, on the kernel and with the
+//! library.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,8 @@ fn program() -> PathBuf {
     testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap()
 }
 
-/// A case over IPv4 in every way, and over IPv6 in one. The library's log of one more run over IPv4.
+/// A case over IPv4 in every way, and over IPv6 in one. The library's log of one more run over
+/// IPv4.
 fn compared(case: &str) -> Option<String> {
     let stage = |made| match made {
         Ok(stage) => Some(stage),

@@ -1,5 +1,5 @@
-//! Options of streams and listeners, on the kernel and with the library: those that leave a socket past the kernel, and what the kernel's
-//! socket has of them.
+//! Options of streams and listeners, on the kernel and with the library: those that leave a socket
+//! past the kernel, and what the kernel's socket has of them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,8 @@ fn another_protocol_above_is_looked_for_by_the_kernel() {
     given("upper_protocol", 2);
 }
 
-/// What the program prints while the test blocks the way beyond a router, and opens it, when it is told to.
+/// What the program prints while the test blocks the way beyond a router, and opens it, when it is
+/// told to.
 fn told_by_icmp(is_preloaded: bool) -> Result<(String, String), testkit::Skip> {
     let pair = Namespaces::pair()?;
     let far = far_host(&pair, 1500)?;

@@ -1,4 +1,5 @@
-//! Who may bind the port of a stream past the kernel (`SO_REUSEADDR`), on the kernel and with the library.
+//! Who may bind the port of a stream past the kernel (`SO_REUSEADDR`), on the kernel and with the
+//! library.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! What calls say of a stream in each of its states, on the kernel and with the library, over both families of addresses.
+//! What calls say of a stream in each of its states, on the kernel and with the library, over both
+//! families of addresses.
 
 use std::path::{Path, PathBuf};
 

@@ -23,7 +23,8 @@ fn program() -> PathBuf {
 
 /// A peer that does what the first line says:
 ///
-/// * `sink`: receives to the end and says how many octets there were, with a hash; `count` leaves that out;
+/// * `sink`: receives to the end and says how many octets there were, with a hash; `count` leaves
+///   that out;
 /// * `slow <msec>`: the same after a while;
 /// * `first`: the same, with the length of what came first;
 /// * `reset`: resets the connection;
@@ -141,7 +142,8 @@ cases!(kept: pipe_to_stream, pipe_waits, pipe_nonblocking, pipe_broken);
 cases!(kept: stream_to_pipe, stream_into_nothing, forwarded, cancelled);
 cases!(compared: refused, special, append, file_by_pipe, handed_over);
 
-/// nginx with `sendfile` and `tcp_nopush`: what it serves is whole, and no connection goes to the kernel.
+/// nginx with `sendfile` and `tcp_nopush`: what it serves is whole, and no connection goes to the
+/// kernel.
 #[test]
 fn nginx_keeps_its_connections() {
     const NGINX: &str = "/usr/sbin/nginx";

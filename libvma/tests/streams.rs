@@ -1,5 +1,6 @@
-//! TCP connections past the kernel: the same octets and the same answers as on the kernel, with
-//! a peer on the kernel and with one that is preloaded, also when the kernel has the connection from the middle on.
+//! TCP connections past the kernel: the same octets and the same answers as on the kernel, with a
+//! peer on the kernel and with one that is preloaded, also when the kernel has the connection from
+//! the middle on.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -48,7 +49,8 @@ fn finished(mut command: Command, case: &str) -> (String, String) {
     (finished.stdout, finished.stderr)
 }
 
-/// What makes the C programs' sockets those of `AF_INET6`, with the same IPv4 addresses, or over IPv6; and what does not.
+/// What makes the C programs' sockets those of `AF_INET6`, with the same IPv4 addresses, or over
+/// IPv6; and what does not.
 fn families() -> &'static [&'static [(&'static str, &'static str)]] {
     const ALL: &[&[(&str, &str)]] = &[&[], &[("CASE_OVER_IPV6", "1")], OVER_IPV6];
     if has_ipv6() { ALL } else { &ALL[..1] }

@@ -1,4 +1,5 @@
-//! Sixty-four threads open, use and close sockets of all kinds for a minute: nothing may break, stand still or leak.
+//! Sixty-four threads open, use and close sockets of all kinds for a minute: nothing may break,
+//! stand still or leak.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(SECONDS + 240);
 const SOON: Duration = Duration::from_secs(60);
 /// Sockets of all threads at one moment, with room.
 const STATISTICS: &str = "1000";
-/// Frames that a device may have more of at the end: its filling ring grows with bursts, in steps of this.
+/// Frames that a device may have more of at the end: its filling ring grows with bursts, in steps
+/// of this.
 const DEVICE_GROWTH_FRAMES: u64 = 512;
 /// Resident memory may be so much more at the end: the allocator's arenas of 64 threads.
 const GROWTH_KIB_MAX: u64 = 32 * 1024;

@@ -1,5 +1,5 @@
-//! Two processes that want one interface: the second says who has it, works on the kernel, and goes over when the first has
-//! gone, whatever call it waits in, without losing a datagram.
+//! Two processes that want one interface: the second says who has it, works on the kernel, and goes
+//! over when the first has gone, whatever call it waits in, without losing a datagram.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,8 @@ fn reason(program: &Accelerated) -> String {
 /// Numbers that may be on their way: fewer than a receive buffer holds.
 const WINDOW: u32 = 64;
 
-/// Sends numbers from `first` on until `enough`, `WINDOW` ahead of the answers, and expects each back once. Returns how many.
+/// Sends numbers from `first` on until `enough`, `WINDOW` ahead of the answers, and expects each
+/// back once. Returns how many.
 fn count(client: &UdpSocket, port: u16, mut enough: impl FnMut(u32) -> bool) -> u32 {
     let mut sent = 0;
     let mut seen = Vec::new();
@@ -161,7 +162,8 @@ while True:
         pass
 ";
 
-/// Nothing comes while the interface changes hands: the thread sleeps, and has to be found where it does.
+/// Nothing comes while the interface changes hands: the thread sleeps, and has to be found where it
+/// does.
 #[test]
 fn a_thread_that_waits_is_accelerated_in_whatever_call_it_waits() {
     let pair = or_skip!(Namespaces::pair());

@@ -1,7 +1,8 @@
-//! Real programs over TCP past the kernel: a server and clients at two ends of a link say and return the same
-//! whether the server has the library, its clients, both or neither.
+//! Real programs over TCP past the kernel: a server and clients at two ends of a link say and
+//! return the same whether the server has the library, its clients, both or neither.
 //!
-//! Each row is a script in `tests/programs`, as in `compatibility.rs`. Where an end can be accelerated its packets are counted.
+//! Each row is a script in `tests/programs`, as in `compatibility.rs`. Where an end can be
+//! accelerated its packets are counted.
 
 #[path = "compatibility/evidence.rs"]
 mod evidence;
@@ -22,8 +23,8 @@ const PACKETS_MIN: u64 = 20;
 struct Row {
     /// What it needs beyond what every Debian system has: lines of `testkit::needs`.
     needs: &'static [&'static str],
-    /// A connection that is used by another process than that which accepted it is the kernel's, and so is a listener that processes
-    /// share: then the server is not accelerated.
+    /// A connection that is used by another process than that which accepted it is the kernel's,
+    /// and so is a listener that processes share: then the server is not accelerated.
     server_is_accelerated: bool,
     /// Its server listens over both families, or all its sockets are of `AF_INET6`.
     is_over_ipv6: bool,

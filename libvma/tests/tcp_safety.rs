@@ -1,4 +1,5 @@
-//! What has to be right around TCP past the kernel: statistics, resets, errors, addresses that are used again, floods.
+//! What has to be right around TCP past the kernel: statistics, resets, errors, addresses that are
+//! used again, floods.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -345,7 +346,8 @@ fn info(stream: &TcpStream) -> libc::tcp_info {
     info
 }
 
-/// How long single octets take to be acknowledged that come when no acknowledgement is quick by itself any more.
+/// How long single octets take to be acknowledged that come when no acknowledgement is quick by
+/// itself any more.
 fn acknowledged_in(stream: &mut TcpStream) -> Duration {
     /// After a pause as long as a time-out, acknowledgements are quick again.
     const PAUSE: Duration = Duration::from_millis(150);

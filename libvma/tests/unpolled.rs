@@ -1,4 +1,5 @@
-//! What comes while neither the program nor the library's thread polls, on the kernel and with the library.
+//! What comes while neither the program nor the library's thread polls, on the kernel and with the
+//! library.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

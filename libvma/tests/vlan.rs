@@ -1,5 +1,6 @@
-//! Packets with a VLAN tag that is not in the frame: the peer's kernel keeps it beside, as a card does that strips tags. They
-//! are another network's, though they have our addresses; the kernel's socket does not get them, and an accelerated one must not.
+//! Packets with a VLAN tag that is not in the frame: the peer's kernel keeps it beside, as a card
+//! does that strips tags. They are another network's, though they have our addresses; the kernel's
+//! socket does not get them, and an accelerated one must not.
 
 #[path = "vlan/tagger.rs"]
 mod tagger;

@@ -1,4 +1,5 @@
-//! What is on the wire: the frames of an accelerated socket are those that the kernel would have sent.
+//! What is on the wire: the frames of an accelerated socket are those that the kernel would have
+//! sent.
 
 #[path = "wire_headers/six.rs"]
 mod six;
@@ -34,8 +35,8 @@ fn sum(bytes: &[u8]) -> u32 {
     sum
 }
 
-/// The IP checksum is right; the UDP checksum is right, absent, or as far as the kernel leaves it to a device: the sum
-/// of the pseudo header.
+/// The IP checksum is right; the UDP checksum is right, absent, or as far as the kernel leaves it
+/// to a device: the sum of the pseudo header.
 fn assert_checksums(frame: &[u8]) {
     assert_eq!(sum(&frame[IP..IP + 20]), 0xffff, "IP checksum: {frame:x?}");
     let is_fragment = frame[IP + 6] & 0x3f != 0 || frame[IP + 7] != 0;

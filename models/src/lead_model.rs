@@ -6,7 +6,8 @@ use loom::thread;
 use crate::every_order;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 
-/// An interface: its sleepers, a packet in its ring, and whether the ring is in the watch of the internal thread.
+/// An interface: its sleepers, a packet in its ring, and whether the ring is in the watch of the
+/// internal thread.
 #[derive(Default)]
 struct Interface {
     lead: Lead,
@@ -20,7 +21,8 @@ struct Interface {
 }
 
 impl Interface {
-    /// The kernel wakes who watches; a ring that comes into the watch with a packet in it wakes, too.
+    /// The kernel wakes who watches; a ring that comes into the watch with a packet in it wakes,
+    /// too.
     fn packet(&self) {
         // The ring's lock stands for the kernel's of its wait queue.
         let mut ring = self.ring.lock().unwrap();
@@ -76,7 +78,8 @@ impl Shared {
     }
 }
 
-/// A packet comes while a thread begins to follow and the internal thread would end the watch of before.
+/// A packet comes while a thread begins to follow and the internal thread would end the watch of
+/// before.
 #[test]
 fn a_follower_receives_or_the_watch_is_woken() {
     every_order(3, || {
@@ -117,7 +120,8 @@ fn who_finds_the_watch_begun_misses_nothing() {
     });
 }
 
-/// The leader leaves its seat while a packet comes: it receives what has come, as it does whatever has woken it, or the watch is woken.
+/// The leader leaves its seat while a packet comes: it receives what has come, as it does whatever
+/// has woken it, or the watch is woken.
 #[test]
 fn a_leader_that_leaves_receives_or_the_watch_is_woken() {
     every_order(3, || {

@@ -27,8 +27,8 @@ mod shares_model;
 mod versioned_model;
 mod wait_model;
 
-/// Runs `model` in every order of its threads with at most so many changes between them where they could go on: loom's own
-/// way to keep the number of orders in bounds, and few errors need more.
+/// Runs `model` in every order of its threads with at most so many changes between them where they
+/// could go on: loom's own way to keep the number of orders in bounds, and few errors need more.
 fn every_order(changes: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(changes);

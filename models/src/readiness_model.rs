@@ -66,8 +66,8 @@ impl Socket {
         self.readiness.now()
     }
 
-    /// Whether the thread, which would sleep now if it saw nothing, has been or will be woken is seen after all threads
-    /// have ended.
+    /// Whether the thread, which would sleep now if it saw nothing, has been or will be woken is
+    /// seen after all threads have ended.
     fn prepare_to_sleep(&self, waiter: &Arc<Waiter>) -> bool {
         self.readiness.sleepers.add(waiter);
         self.look() & IN != 0
@@ -135,7 +135,8 @@ fn the_bit_says_at_last_whether_something_waits() {
     });
 }
 
-/// A socket that comes into an epoll set while a datagram comes: the set learns of it, whoever is first.
+/// A socket that comes into an epoll set while a datagram comes: the set learns of it, whoever is
+/// first.
 #[test]
 fn a_new_watcher_is_told_of_what_waits() {
     every_order(4, || {

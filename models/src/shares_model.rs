@@ -6,7 +6,8 @@ use crate::counter::Counter;
 use crate::every_order;
 use crate::shares::{SHARES, Shares};
 
-/// One of three threads has a share of its own, the others count in everybody's: none of their counts is lost.
+/// One of three threads has a share of its own, the others count in everybody's: none of their
+/// counts is lost.
 #[test]
 fn no_count_is_lost() {
     every_order(3, || {

@@ -19,8 +19,8 @@ impl Socket {
         self.sleepers.wake_all();
     }
 
-    /// Whether the thread, which would sleep now if it saw nothing, has been or will be woken is seen after all threads
-    /// have ended.
+    /// Whether the thread, which would sleep now if it saw nothing, has been or will be woken is
+    /// seen after all threads have ended.
     fn prepare_to_sleep(&self, waiter: &Arc<Waiter>) -> bool {
         self.sleepers.add(waiter);
         *self.waiting.lock().unwrap() > 0

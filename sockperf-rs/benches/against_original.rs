@@ -1,5 +1,5 @@
-//! Own overhead: ping-pong and throughput over loopback, in turn with the original, each with its own
-//! server.
+//! Own overhead: ping-pong and throughput over loopback, in turn with the original, each with its
+//! own server.
 //!
 //! `cargo bench -p sockperf-rs --bench against_original [rounds]`, on a quiet machine.
 

@@ -61,8 +61,8 @@ impl Error {
         }
     }
 
-    /// The process exit status: 1 usage and set-up, 2 integrity and bad files, 3 no result, 4 missing
-    /// files, 6 protocol, 7 transfer, 8 incomplete.
+    /// The process exit status: 1 usage and set-up, 2 integrity and bad files, 3 no result, 4
+    /// missing files, 6 protocol, 7 transfer, 8 incomplete.
     ///
     /// All but 3 have the meaning they have in the original.
     pub fn exit_code(&self) -> u8 {

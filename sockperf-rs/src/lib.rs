@@ -10,10 +10,10 @@
 //! * [`options`]: what the command line asks for;
 //! * [`message`], [`terminal`], [`tls`], [`sys`], [`error`].
 //!
-//! A message leaves by [`client::sender`] (under-load, playback, throughput) or [`client::ping_pong`]; its
-//! reply comes back by [`client::replies`]; [`client::flight`] brings both together, and
-//! [`measure::recorder`] keeps what counts. The messages on the wire are those of the C++ sockperf
-//! ([`message`]), in both directions.
+//! A message leaves by [`client::sender`] (under-load, playback, throughput) or
+//! [`client::ping_pong`]; its reply comes back by [`client::replies`]; [`client::flight`] brings
+//! both together, and [`measure::recorder`] keeps what counts. The messages on the wire are those
+//! of the C++ sockperf ([`message`]), in both directions.
 
 #![deny(unsafe_code)]
 
@@ -41,8 +41,8 @@ use crate::error::{Error, complain};
 use crate::options::args::{self, Invocation};
 use crate::output::compare;
 
-/// Runs the program under `name` with the arguments that follow it. Errors go to the standard error.
-/// Called `sockperf`, it prints what the original prints and nothing else.
+/// Runs the program under `name` with the arguments that follow it. Errors go to the standard
+/// error. Called `sockperf`, it prints what the original prints and nothing else.
 pub fn run(name: &OsStr, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let strict = Path::new(name).file_name() == Some(OsStr::new("sockperf"));
     match try_run(arguments, strict) {

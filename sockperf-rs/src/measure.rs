@@ -1,5 +1,5 @@
-//! From what became of each message to statistics, in constant memory; and what else belongs to a measurement: the
-//! machine, its disturbances, what libvma did.
+//! From what became of each message to statistics, in constant memory; and what else belongs to a
+//! measurement: the machine, its disturbances, what libvma did.
 
 pub mod activity;
 pub mod bins;

@@ -51,8 +51,8 @@ pub struct CommonOptions {
     pub target: Target,
     /// How to wait for several sockets.
     pub multiplexer: Multiplexer,
-    /// What `--timeout` says, in milliseconds: at most this long in one call of the multiplexer, and for
-    /// a reply of ping-pong. -1 is without limit; `None` is the default of each.
+    /// What `--timeout` says, in milliseconds: at most this long in one call of the multiplexer,
+    /// and for a reply of ping-pong. -1 is without limit; `None` is the default of each.
     pub timeout_msec: Option<i32>,
     /// Datagrams or messages received in one go from a socket that is ready; `None` is all.
     pub receive_loops: Option<u32>,
@@ -385,8 +385,8 @@ impl Options {
 }
 
 impl CommonOptions {
-    /// The longest wait in one call of the multiplexer, in milliseconds: 10 unless given, -1 is without
-    /// limit.
+    /// The longest wait in one call of the multiplexer, in milliseconds: 10 unless given, -1 is
+    /// without limit.
     pub fn multiplexer_timeout_msec(&self) -> i32 {
         self.timeout_msec.unwrap_or(10)
     }

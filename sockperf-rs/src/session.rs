@@ -25,8 +25,8 @@ mod watch;
 
 use files::JsonSink;
 
-/// Runs what was asked for until its end or a signal. With `strict`, only what the original prints is
-/// printed.
+/// Runs what was asked for until its end or a signal. With `strict`, only what the original prints
+/// is printed.
 pub fn run(options: &Options, strict: bool) -> Result<(), Error> {
     let common = options.common();
     if common.daemonize {

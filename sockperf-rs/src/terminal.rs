@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::options::Color;
 
-/// The text output of a run; clones write to the same place. Failures to write are ignored, so that a
-/// closed pipe does not end a test.
+/// The text output of a run; clones write to the same place. Failures to write are ignored, so that
+/// a closed pipe does not end a test.
 #[derive(Clone)]
 pub struct Output {
     sink: Arc<Mutex<Box<dyn Write + Send>>>,

@@ -2,8 +2,8 @@
 //!
 //! What is measured is what encryption costs, so nobody proves who he is, as with the original.
 //!
-//! A stream is shared by the thread that sends and the one that receives. Neither waits for the other:
-//! the connection's lock is held to encrypt and decrypt only, never across a system call.
+//! A stream is shared by the thread that sends and the one that receives. Neither waits for the
+//! other: the connection's lock is held to encrypt and decrypt only, never across a system call.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -163,8 +163,8 @@ impl TlsStream {
         }
     }
 
-    /// Receives once, as a socket does: no bytes mean that the peer has closed. `WouldBlock` may also
-    /// mean that something arrived that was no data.
+    /// Receives once, as a socket does: no bytes mean that the peer has closed. `WouldBlock` may
+    /// also mean that something arrived that was no data.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // What a full socket left behind must not wait for the next message.
         self.pump(true).or_else(unless_blocked)?;
@@ -204,8 +204,8 @@ impl TlsStream {
         }
     }
 
-    /// Sends all bytes, or none with an error. What the socket does not take at once is sent by later
-    /// calls.
+    /// Sends all bytes, or none with an error. What the socket does not take at once is sent by
+    /// later calls.
     pub fn send(&self, bytes: &[u8], dont_wait: bool) -> io::Result<usize> {
         let mut outgoing = lock(&self.outgoing);
         self.flush(&mut outgoing, dont_wait)?;

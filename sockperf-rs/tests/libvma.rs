@@ -11,8 +11,8 @@ use testkit::{Finished, Namespace, Namespaces, Pair, Running, libvma_path, or_sk
 const SOON: Duration = Duration::from_secs(60);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sockperf-rs");
 
-/// Both ends on a pair of namespaces, each with the library and these rules. Returns the output of the
-/// server and of the client, and the client's document.
+/// Both ends on a pair of namespaces, each with the library and these rules. Returns the output of
+/// the server and of the client, and the client's document.
 fn ping_pong(pair: &Pair, name: &str, rules: Option<&Path>) -> ([Finished; 2], Value) {
     let target = format!("-i {} -p 7811", Pair::ADDRESS_A);
     let mut server = start(&pair.a, &format!("sr {target}"), rules);

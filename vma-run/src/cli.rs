@@ -11,8 +11,9 @@ use vma_config::Spec;
 
 /// Runs a program with libvma preloaded.
 ///
-/// Before that it looks at what acceleration needs, and says on standard error what is missing and how to mend it; the
-/// program runs in any case. With --check, it prints a report of the machine instead.
+/// Before that it looks at what acceleration needs, and says on standard error what is missing and
+/// how to mend it; the program runs in any case. With --check, it prints a report of the machine
+/// instead.
 #[derive(Debug, Parser, PartialEq, Eq)]
 #[command(
     name = "vma-run",

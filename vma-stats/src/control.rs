@@ -44,8 +44,8 @@ pub(crate) fn send(directory: &Path, pid: u32, requests: &Requests) -> Result<()
     Ok(())
 }
 
-/// Why a process answers no requests: the library has no thread of its own before it has an interface to look after, so that
-/// programs that gain nothing by it pay nothing for it.
+/// Why a process answers no requests: the library has no thread of its own before it has an
+/// interface to look after, so that programs that gain nothing by it pay nothing for it.
 pub(crate) fn why_not(directory: &Path, pid: u32) -> Option<String> {
     let reader = Reader::open(directory, pid).ok()?;
     let has_interface = reader.rings().is_ok_and(|rings| !rings.is_empty());

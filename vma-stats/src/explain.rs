@@ -1,4 +1,5 @@
-//! What `--explain` adds to the table: settings, rings, buffer pools, and why sockets are left to the kernel.
+//! What `--explain` adds to the table: settings, rings, buffer pools, and why sockets are left to
+//! the kernel.
 
 use std::fmt::Write;
 

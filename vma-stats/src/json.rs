@@ -7,8 +7,8 @@ use stats::{ProcessInfo, Statistics};
 
 use crate::sample::{Report, Sample};
 
-/// The report as one line. With differences, counters hold the whole change during `interval_sec`, so
-/// that no digit is lost; a reader divides if it wants a rate.
+/// The report as one line. With differences, counters hold the whole change during `interval_sec`,
+/// so that no digit is lost; a reader divides if it wants a rate.
 pub(crate) fn format(process: &ProcessInfo, report: &Report) -> Result<String, serde_json::Error> {
     let document = Document {
         time_unix_sec: report

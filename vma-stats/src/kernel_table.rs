@@ -69,7 +69,8 @@ fn inodes_of(pid: u32) -> Vec<(i32, u64)> {
     sockets
 }
 
-/// A line of such a table: `sl local rem st tx_queue:rx_queue tr:tm retrnsmt uid timeout inode ...`.
+/// A line of such a table: `sl local rem st tx_queue:rx_queue tr:tm retrnsmt uid timeout inode
+/// ...`.
 fn parse(line: &str, protocol: &'static str) -> Option<KernelSocket> {
     let mut fields = line.split_whitespace().skip(1);
     let local = address(fields.next()?)?;

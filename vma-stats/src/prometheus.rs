@@ -9,8 +9,8 @@ use stats::{FieldInfo, FieldKind, ProcessInfo, SectionInfo, Statistics, Value};
 
 use crate::message::tell;
 
-/// Fields that tell the entries of a section apart. Sections that are not named have no metrics: they hold words only, or
-/// entries that come and go with every look.
+/// Fields that tell the entries of a section apart. Sections that are not named have no metrics:
+/// they hold words only, or entries that come and go with every look.
 const LABELS: [(&str, &str, &[&str]); 7] = [
     ("sockets", "socket", &["fd", "local", "peer"]),
     ("rings", "ring", &["ifname"]),

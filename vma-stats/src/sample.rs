@@ -29,7 +29,8 @@ pub(crate) struct Report {
 }
 
 impl Sample {
-    /// Sockets that nobody has described yet (no descriptor), or that are not asked for, are left out.
+    /// Sockets that nobody has described yet (no descriptor), or that are not asked for, are left
+    /// out.
     pub(crate) fn take(reader: &Reader, wanted: &FdList) -> Result<Self, ReadError> {
         let mut statistics = Statistics::read(reader)?;
         let shown = |fd: i32| fd >= 0 && wanted.contains(fd);

@@ -52,7 +52,8 @@ pub(crate) fn select(options: &Options) -> Result<Reader, SelectError> {
     Reader::open(directory, pid).map_err(SelectError::Read)
 }
 
-/// The processes that publish. The files of those that are gone are removed, unless that is forbidden.
+/// The processes that publish. The files of those that are gone are removed, unless that is
+/// forbidden.
 pub(crate) fn listing(options: &Options) -> Listing {
     let directory = &options.directory;
     let listing = list_directory(directory).unwrap_or_else(|error| {
@@ -65,8 +66,8 @@ pub(crate) fn listing(options: &Options) -> Listing {
     listing
 }
 
-/// Whether the process runs the program `name`: by the name that `ps` and this program show, or by its executable, whose name may be
-/// longer or another where that was started by a symbolic link.
+/// Whether the process runs the program `name`: by the name that `ps` and this program show, or by
+/// its executable, whose name may be longer or another where that was started by a symbolic link.
 fn runs(process: &stats::Published, name: &str) -> bool {
     let executable = || fs::read_link(format!("/proc/{}/exe", process.pid));
     process.program == name || executable().is_ok_and(|path| file_name(&path) == name)

@@ -60,7 +60,8 @@ impl Source {
         }
     }
 
-    /// The present state of the process, or the next one of the recording. `None`: the recording has ended.
+    /// The present state of the process, or the next one of the recording. `None`: the recording
+    /// has ended.
     pub(crate) fn sample(&mut self) -> Result<Option<Sample>, SourceError> {
         match self {
             Self::Live { reader, sockets } => Ok(Some(Sample::take(reader, sockets)?)),

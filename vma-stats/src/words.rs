@@ -1,4 +1,5 @@
-//! `vma_stats explain`: in plain words why each socket is, or is not, accelerated, and what to change.
+//! `vma_stats explain`: in plain words why each socket is, or is not, accelerated, and what to
+//! change.
 
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! What the program costs beside a process with a thousand sockets, and how soon it shows something.
+//! What the program costs beside a process with a thousand sockets, and how soon it shows
+//! something.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The program as a user runs it. Statistics come from this test process, or from a copy of it that is
-//! started to be ended.
+//! The program as a user runs it. Statistics come from this test process, or from a copy of it that
+//! is started to be ended.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -30,7 +30,8 @@ pub(crate) struct Sender {
 }
 
 impl AgentSocket {
-    /// Takes the place of a daemon that died. Only the owner and the group may write: VMA's is open to the world.
+    /// Takes the place of a daemon that died. Only the owner and the group may write: VMA's is open
+    /// to the world.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         if let Ok(file) = fs::symlink_metadata(path) {
             let connected = UnixDatagram::unbound()?.connect(path);

@@ -11,9 +11,9 @@ use clap::{CommandFactory, Parser};
 
 /// Resets the connections of accelerated processes that die.
 ///
-/// Watches the processes that run with libvma, and those that tell of their connections by the protocol of the original
-/// library. When one ends without closing its connections, their peers are sent a reset, so that they learn at once what
-/// they would otherwise find out after minutes.
+/// Watches the processes that run with libvma, and those that tell of their connections by the
+/// protocol of the original library. When one ends without closing its connections, their peers are
+/// sent a reset, so that they learn at once what they would otherwise find out after minutes.
 ///
 /// It does not go into the background by itself: systemd starts it as vma.service.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
@@ -35,7 +35,8 @@ pub struct Options {
     #[arg(short, long, value_name = "SIZE")]
     pub fid: Option<u32>,
 
-    /// Accepted for VMA's command lines and without effect: resets are always sent by the daemon itself
+    /// Accepted for VMA's command lines and without effect: resets are always sent by the daemon
+    /// itself
     #[arg(long)]
     pub force_rst: bool,
 
@@ -61,8 +62,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", default_value = "/run/vmad/status.json")]
     pub status_file: PathBuf,
 
-    /// Watch one process, reset what it leaves open when it ends, and exit. The library starts this where no daemon runs
-    /// (VMA_GUARDIAN)
+    /// Watch one process, reset what it leaves open when it ends, and exit. The library starts this
+    /// where no daemon runs (VMA_GUARDIAN)
     #[arg(long, value_name = "PID")]
     pub guard: Option<u32>,
 

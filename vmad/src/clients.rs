@@ -245,7 +245,8 @@ impl Clients {
         self.flows.len()
     }
 
-    /// The process has ended: what it left open, and the id in the names of its files if it did not remove them.
+    /// The process has ended: what it left open, and the id in the names of its files if it did not
+    /// remove them.
     pub(crate) fn end(&mut self, pid: u32) -> (Vec<Claim>, Option<i32>) {
         let was_known = self.registry.contains(pid);
         let inner = self.inner_pids.remove(&pid).filter(|_| was_known);

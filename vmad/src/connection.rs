@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{SocketAddr, SocketAddrV6};
 
-/// A TCP connection of a process on this host. Flow labels are zero, and so are scopes but those of link-local addresses.
+/// A TCP connection of a process on this host. Flow labels are zero, and so are scopes but those of
+/// link-local addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection {
     pub local: SocketAddr,
@@ -17,7 +18,8 @@ impl Connection {
             let ip = end.ip();
             let is_special = match end {
                 SocketAddr::V4(four) => four.ip().is_broadcast(),
-                // The first say something only together with an interface, the others are in no packet.
+                // The first say something only together with an interface, the others are in no
+                // packet.
                 SocketAddr::V6(six) => {
                     let has_no_link = six.ip().is_unicast_link_local() && six.scope_id() == 0;
                     has_no_link || six.ip().to_ipv4_mapped().is_some()
@@ -70,13 +72,13 @@ impl fmt::Display for Connection {
     }
 }
 
-/// A connection that a process left open, with what is known of its state: the one thing that sources of connections
-/// (messages, statistics) hand to [`Resets`](crate::resets::Resets).
+/// A connection that a process left open, with what is known of its state: the one thing that
+/// sources of connections (messages, statistics) hand to [`Resets`](crate::resets::Resets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub connection: Connection,
-    /// The sequence number that the peer expects next, if the source knows it. The peer is asked otherwise, and also
-    /// if it is out of date.
+    /// The sequence number that the peer expects next, if the source knows it. The peer is asked
+    /// otherwise, and also if it is out of date.
     pub next_sequence: Option<u32>,
     /// Whose word it is, if nobody has checked that it was that user's while the process lived.
     pub user: Option<u32>,

@@ -1,4 +1,5 @@
-//! The loop: waits for messages, deaths, files, answers of peers and signals, and does what follows.
+//! The loop: waits for messages, deaths, files, answers of peers and signals, and does what
+//! follows.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Removes the statistics of processes that have ended; says how many. What counts as such is for the reader of
-/// statistics to know.
+/// Removes the statistics of processes that have ended; says how many. What counts as such is for
+/// the reader of statistics to know.
 pub(crate) fn remove_stale_statistics(stale: &[impl AsRef<Path>]) -> u64 {
     let remove = |path: &Path| {
         stats::remove_stale_control(path);

@@ -14,7 +14,8 @@ pub struct Flow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// What comes from the TAP device goes out of the interface, or to this host if it is for this host.
+    /// What comes from the TAP device goes out of the interface, or to this host if it is for this
+    /// host.
     Egress,
     /// What arrives at the interface, or is sent by this host, goes to the TAP device.
     Ingress {

@@ -1,4 +1,5 @@
-//! Whether a process may say that a connection is its own, and whether it may be reset when the process is dead.
+//! Whether a process may say that a connection is its own, and whether it may be reset when the
+//! process is dead.
 
 use std::net::IpAddr;
 
@@ -30,8 +31,8 @@ pub struct Facts {
     pub socket: Option<TcpSocketInfo>,
 }
 
-/// Whether a live process of `user` may claim the connection. The process itself has a socket of the kernel with these
-/// addresses, or none.
+/// Whether a live process of `user` may claim the connection. The process itself has a socket of
+/// the kernel with these addresses, or none.
 pub fn may_claim(user: u32, facts: Facts) -> Result<(), Objection> {
     if !facts.local_address_is_ours {
         return Err(Objection::ForeignAddress);
@@ -46,8 +47,8 @@ pub fn may_claim(user: u32, facts: Facts) -> Result<(), Objection> {
     }
 }
 
-/// Whether a connection of a dead process may be reset: not if somebody has it now. A listener of another user than `user` may have
-/// it without a socket of the kernel's.
+/// Whether a connection of a dead process may be reset: not if somebody has it now. A listener of
+/// another user than `user` may have it without a socket of the kernel's.
 pub fn may_reset(user: Option<u32>, facts: Facts) -> Result<(), Objection> {
     if !facts.local_address_is_ours {
         return Err(Objection::ForeignAddress);

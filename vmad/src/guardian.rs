@@ -1,5 +1,5 @@
-//! The reset_driver of one process, which the library starts where no daemon runs: it waits for the end of that process, resets what is
-//! left open, and ends.
+//! The reset_driver of one process, which the library starts where no daemon runs: it waits for the
+//! end of that process, resets what is left open, and ends.
 
 use std::env;
 use std::fs;

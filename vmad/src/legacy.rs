@@ -1,4 +1,5 @@
-//! What a process leaves that publishes statistics: the connections in its segment, with the numbers that their peers expect.
+//! What a process leaves that publishes statistics: the connections in its segment, with the
+//! numbers that their peers expect.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,7 +9,8 @@ use stats::{SegmentFile, TcpSnapshot};
 use crate::connection::{Claim, Connection};
 use crate::process;
 
-/// The segment of a process that lives, for when it does not any more: by then its name may be another's.
+/// The segment of a process that lives, for when it does not any more: by then its name may be
+/// another's.
 #[derive(Debug)]
 pub(crate) struct Legacy {
     file: SegmentFile,
@@ -64,7 +66,8 @@ fn claim(row: &TcpSnapshot, user: u32) -> Option<Claim> {
     })
 }
 
-/// Whether a peer of a connection in this state has one, too, and does not know of its end. As ss(8) numbers states.
+/// Whether a peer of a connection in this state has one, too, and does not know of its end. As
+/// ss(8) numbers states.
 fn has_peer(state: u32) -> bool {
     const ESTABLISHED: u32 = 1;
     const FIN_WAIT_1: u32 = 4;

@@ -1,7 +1,8 @@
 //! `vmad`: the peers of a process that dies without closing its connections learn it at once.
 //!
-//! A connection in user space has nobody to end it when its process is killed: its peer would wait for minutes. The
-//! daemon watches processes and, when one ends without a word, resets what it left open.
+//! A connection in user space has nobody to end it when its process is killed: its peer would wait
+//! for minutes. The daemon watches processes and, when one ends without a word, resets what it left
+//! open.
 //!
 //! ```text
 //! agent socket ── message ──► Registry ── claims of the dead ──► Resets ── probes and resets ──► raw socket
@@ -9,13 +10,15 @@
 //!                            pidfd ┘                               └── answers of peers ◄── raw socket
 //! ```
 //!
-//! [`Registry`](registry::Registry) and [`Resets`](resets::Resets) are pure: events and the time in, decisions out.
-//! `daemon` has the loop; everything that touches the kernel is in a module named after what it touches.
+//! [`Registry`](registry::Registry) and [`Resets`](resets::Resets) are pure: events and the time
+//! in, decisions out. `daemon` has the loop; everything that touches the kernel is in a module
+//! named after what it touches.
 //!
 //! **Trust.** Whoever can write to the socket may lie. The kernel says who sent a message; a connection counts only
-//! if its local address is this network namespace's, the sender is in this namespace, and no socket or earlier claim
-//! of another user has it ([`guard`]). Nobody is reset while a live process has the connection. The same holds for what statistics
-//! say, which are read when their process has ended.
+//! if its local address is this network namespace's, the sender is in this namespace, and no socket
+//! or earlier claim of another user has it ([`guard`]). Nobody is reset while a live process has
+//! the connection. The same holds for what statistics say, which are read when their process has
+//! ended.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +51,8 @@ use std::process::ExitCode;
 
 /// Runs the program with its command line, its own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Without it, a statistics file that is cut while it is read ends this program; nothing else is wrong.
+    // Without it, a statistics file that is cut while it is read ends this program; nothing else is
+    // wrong.
     let _ = stats::survive_truncations();
     let options = match cli::parse(arguments) {
         Ok(options) => options,

@@ -1,7 +1,7 @@
 //! The messages of VMA's agent protocol, version 3: what the original library tells its daemon.
 //!
-//! Structures without padding, numbers in the host's byte order, addresses and ports in the network's. A datagram may hold
-//! several messages, one behind the other.
+//! Structures without padding, numbers in the host's byte order, addresses and ports in the
+//! network's. A datagram may hold several messages, one behind the other.
 //!
 //! ```text
 //! header  code u8, version u8, status u8, reserved u8, process id i32

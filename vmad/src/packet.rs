@@ -49,7 +49,8 @@ pub fn write(packet: &mut [u8; MAX_SENT], connection: &Connection, segment: Segm
     sent.len()
 }
 
-/// What an IP packet of either version that came in says about a connection of this host: `None` if it is no answer.
+/// What an IP packet of either version that came in says about a connection of this host: `None` if
+/// it is no answer.
 ///
 /// `buffer` is the packet with room for a frame header before it.
 pub fn read(buffer: &mut [u8]) -> Option<(Connection, Answer)> {

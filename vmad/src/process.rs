@@ -20,7 +20,8 @@ impl Process {
     pub(crate) fn open(pid: u32) -> Option<Self> {
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let pidfd = pidfd_open(number, PidfdFlags::empty()).ok()?;
-        // Read after the descriptor was opened: if the number changed hands before, it is the later one's time.
+        // Read after the descriptor was opened: if the number changed hands before, it is the later
+        // one's time.
         let start_ticks = stats::process_start_time_ticks(pid)?;
         Some(Self { pidfd, start_ticks })
     }
@@ -37,7 +38,8 @@ pub(crate) fn belongs_to(pid: u32, user: u32) -> bool {
     })
 }
 
-/// Whether the process has CAP_NET_ADMIN. That it is in the daemon's network namespace is known already.
+/// Whether the process has CAP_NET_ADMIN. That it is in the daemon's network namespace is known
+/// already.
 pub(crate) fn may_administer_network(pid: u32) -> bool {
     let status = read(pid, "status");
     let capabilities = status
@@ -56,7 +58,8 @@ pub(crate) fn inner_pid(pid: u32) -> Option<i32> {
     ids.split_whitespace().last()?.parse().ok()
 }
 
-/// Which network namespace the process is in; `None` where this daemon may not know (CAP_SYS_PTRACE).
+/// Which network namespace the process is in; `None` where this daemon may not know
+/// (CAP_SYS_PTRACE).
 pub(crate) fn network_namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }

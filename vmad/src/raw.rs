@@ -13,7 +13,8 @@ use crate::connection::Connection;
 use crate::packet;
 use crate::resets::{Answer, Segment};
 
-/// Sends whole packets. Open as long as the daemon runs, so that a right that is missing shows at once.
+/// Sends whole packets. Open as long as the daemon runs, so that a right that is missing shows at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     v4: Socket,
@@ -52,8 +53,8 @@ impl Transmitter {
     }
 }
 
-/// Sees the acknowledgements and resets without data that arrive at this host. Open only while answers are waited for:
-/// every such segment of the host is copied to it.
+/// Sees the acknowledgements and resets without data that arrive at this host. Open only while
+/// answers are waited for: every such segment of the host is copied to it.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// For IPv4, and for IPv6.

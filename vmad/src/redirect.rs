@@ -1,7 +1,7 @@
 //! Redirects packets to and from TAP devices as [`Flow`]s say, by filters of traffic control.
 //!
-//! A flow to a TAP device is filtered at its interface and at the loopback interface, where what this host sends to itself
-//! arrives. The priorities are VMA's numbers for the kinds of flows.
+//! A flow to a TAP device is filtered at its interface and at the loopback interface, where what
+//! this host sends to itself arrives. The priorities are VMA's numbers for the kinds of flows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;

@@ -191,7 +191,8 @@ impl Registry {
         }
     }
 
-    /// The process is gone: what it left open and nobody else has. After [`Registry::leave`], nothing.
+    /// The process is gone: what it left open and nobody else has. After [`Registry::leave`],
+    /// nothing.
     pub fn end(&mut self, pid: u32) -> Vec<Claim> {
         let Some(process) = self.processes.remove(&pid) else {
             return Vec::new();

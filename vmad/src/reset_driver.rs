@@ -1,4 +1,5 @@
-//! Carries out what [`Resets`] decides: looks whose a connection is, sends, and listens for answers.
+//! Carries out what [`Resets`] decides: looks whose a connection is, sends, and listens for
+//! answers.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

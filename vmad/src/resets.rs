@@ -1,8 +1,10 @@
-//! Resets what the dead left open. Pure: claims, segments of peers and the time in, segments to send out.
+//! Resets what the dead left open. Pure: claims, segments of peers and the time in, segments to
+//! send out.
 //!
-//! A peer takes a reset only if its sequence number is the very next one (RFC 5961 §3.2). Where that is not known, a
-//! SYN asks for it: the peer of an established connection answers with an acknowledgement that names it (RFC 5961 §4.2).
-//! The kernel of this host, which has no such connection, resets it as well when it sees that acknowledgement.
+//! A peer takes a reset only if its sequence number is the very next one (RFC 5961 §3.2). Where
+//! that is not known, a SYN asks for it: the peer of an established connection answers with an
+//! acknowledgement that names it (RFC 5961 §4.2). The kernel of this host, which has no such
+//! connection, resets it as well when it sees that acknowledgement.
 //!
 //! ```text
 //! claim with a number     RST ─┐
@@ -75,7 +77,8 @@ pub struct Resets {
     asked: HashMap<Connection, Asked>,
     /// Those of connections that are of one.
     links: BTreeSet<u32>,
-    /// When which is to be asked again: the interval is the same for all, so the first is the earliest.
+    /// When which is to be asked again: the interval is the same for all, so the first is the
+    /// earliest.
     deadlines: VecDeque<(Instant, Connection)>,
     ready: VecDeque<(Connection, Segment)>,
     bucket: TokenBucket,
@@ -151,8 +154,8 @@ impl Resets {
         (claim.connection, segment)
     }
 
-    /// A peer sent something on a connection. What came does not say by which interface: with link-local addresses it may be of one
-    /// connection on each.
+    /// A peer sent something on a connection. What came does not say by which interface: with
+    /// link-local addresses it may be of one connection on each.
     pub fn answered(&mut self, connection: &Connection, answer: Answer) {
         let on_links = self
             .links

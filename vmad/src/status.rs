@@ -43,7 +43,8 @@ pub(crate) struct Counters {
     pub(crate) processes_ended_uncleanly: u64,
     pub(crate) resets_sent: u64,
     pub(crate) probes_sent: u64,
-    /// Connections of the dead that were left alone, because somebody has them or the address is gone.
+    /// Connections of the dead that were left alone, because somebody has them or the address is
+    /// gone.
     pub(crate) spared: u64,
     pub(crate) unknown_to_peer: u64,
     pub(crate) unanswered: u64,

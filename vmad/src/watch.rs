@@ -23,8 +23,8 @@ impl DirectoryWatch {
         Ok(Self { inotify, prefix })
     }
 
-    /// Whether such a file came since the last time. Reads at most `MOST` events: the rest makes the descriptor
-    /// readable again.
+    /// Whether such a file came since the last time. Reads at most `MOST` events: the rest makes
+    /// the descriptor readable again.
     pub(crate) fn has_news(&self) -> bool {
         const MOST: usize = 1024;
         let mut buffer = [MaybeUninit::uninit(); 4096];

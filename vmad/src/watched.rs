@@ -50,8 +50,8 @@ impl Watched {
         }
     }
 
-    /// Waits for the end of the process, which makes `epoll` report `data`. False if it has ended already, or there are
-    /// too many.
+    /// Waits for the end of the process, which makes `epoll` report `data`. False if it has ended
+    /// already, or there are too many.
     pub(crate) fn add(&mut self, epoll: impl AsFd, pid: u32, data: u64) -> bool {
         if let Some(known) = self.processes.get(&pid)
             && stats::process_start_time_ticks(pid) == Some(known.process.start_ticks)
@@ -95,7 +95,8 @@ impl Watched {
         listing.stale.into_iter().filter(is_of).collect()
     }
 
-    /// The process has ended: what it left open as its statistics say. `None` if it was not watched.
+    /// The process has ended: what it left open as its statistics say. `None` if it was not
+    /// watched.
     pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> Option<Vec<Claim>> {
         let entry = self.processes.remove(&pid)?;
         let Some(legacy) = entry.statistics else {

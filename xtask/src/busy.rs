@@ -64,8 +64,8 @@ fn cpu_times() -> Result<CpuTimes, Failure> {
         .ok_or_else(|| Failure::new("/proc/stat has no line of all CPUs"))
 }
 
-/// Of the line `cpu  user nice system idle iowait irq softirq steal ...` (proc_stat(5)). The time that the
-/// hypervisor took is time of others, too.
+/// Of the line `cpu  user nice system idle iowait irq softirq steal ...` (proc_stat(5)). The time
+/// that the hypervisor took is time of others, too.
 fn parse(stat: &str) -> Option<CpuTimes> {
     let numbers = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let times: Vec<u64> = numbers

@@ -1,4 +1,5 @@
-//! Small Debian systems in directories, made by debootstrap (which needs the network), to try things out in.
+//! Small Debian systems in directories, made by debootstrap (which needs the network), to try
+//! things out in.
 
 use std::fs;
 use std::path::{Path, PathBuf};

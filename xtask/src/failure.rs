@@ -20,7 +20,8 @@ impl Failure {
         Self::Reason(reason.into())
     }
 
-    /// What the shell sees: 2 for a wrong command line, 130 as for a program that SIGINT ended, else 1.
+    /// What the shell sees: 2 for a wrong command line, 130 as for a program that SIGINT ended,
+    /// else 1.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,

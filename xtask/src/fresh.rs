@@ -1,6 +1,7 @@
-//! `cargo xtask setup --try`: the set-up on a fresh machine, which is a clean Debian with Rust and a clean clone of what is
-//! committed. Every program, module and plug-in of the list must be there then, and programs that need the rarer of them
-//! run with and without the library, none of them skipped.
+//! `cargo xtask setup --try`: the set-up on a fresh machine, which is a clean Debian with Rust and
+//! a clean clone of what is committed. Every program, module and plug-in of the list must be there
+//! then, and programs that need the rarer of them run with and without the library, none of them
+//! skipped.
 
 use std::env;
 use std::fs;
@@ -32,8 +33,8 @@ const ROWS: [(&str, &[&str]); 2] = [
     ("tcp_programs", &["tcp_java", "tcp_redis", "tcp_ssh"]),
 ];
 
-/// Inside the root's mounts and its own process identifiers, so that nothing is left. The shell stays, for it is the first
-/// of these processes: orphans that nobody waited for would stay, too.
+/// Inside the root's mounts and its own process identifiers, so that nothing is left. The shell
+/// stays, for it is the first of these processes: orphans that nobody waited for would stay, too.
 const ENTER: &str = r#"
     set -e
     root=$1 sysroot=$2 registry=$3 archives=$4; shift 4
@@ -135,7 +136,8 @@ impl Machine {
         self.directory.path().join("root")
     }
 
-    /// As root of it, on a machine that is for tests and can run all of them. Returns how many tests passed.
+    /// As root of it, on a machine that is for tests and can run all of them. Returns how many
+    /// tests passed.
     fn run(&self, words: &[&str]) -> Result<usize, Failure> {
         let words_of_it = words.join(" ");
         say(format_args!("fresh machine: {words_of_it}"));

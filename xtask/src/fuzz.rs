@@ -1,7 +1,9 @@
 //! `cargo xtask fuzz`: every target of `fuzz/targets`, guided by coverage, for a while each.
 //!
-//! The stable compiler inserts the counters that libFuzzer reads; a C++ compiler builds libFuzzer itself. Seeds are in
-//! `fuzz/corpus`, words that random changes would hardly hit on in `fuzz/dictionaries`; what a run finds beside them stays in cargo's target directory, where the next run begins with it.
+//! The stable compiler inserts the counters that libFuzzer reads; a C++ compiler builds libFuzzer
+//! itself. Seeds are in `fuzz/corpus`, words that random changes would hardly hit on in
+//! `fuzz/dictionaries`; what a run finds beside them stays in cargo's target directory, where the
+//! next run begins with it.
 
 use std::collections::VecDeque;
 use std::env;
@@ -21,7 +23,8 @@ use crate::output::say;
 use crate::process::{self, Read};
 use crate::setup;
 
-/// Counters for each edge of the program, their places, and what comparisons compare: what libFuzzer asks of a compiler.
+/// Counters for each edge of the program, their places, and what comparisons compare: what
+/// libFuzzer asks of a compiler.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
@@ -34,8 +37,8 @@ const LINES_SHOWN: usize = 60;
 /// The target that runs with the release build of libvma.so preloaded, which has no counters.
 const PRELOADED: &str = "preloaded";
 
-/// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to find its way through, that
-/// of the statistics a segment.
+/// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to
+/// find its way through, that of the statistics a segment.
 fn default_seconds(target: &str) -> u32 {
     match target {
         "tcp" | "segment" => 30,
@@ -52,7 +55,8 @@ pub(crate) fn run(seconds: Option<u32>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As [`run`], with everything installed; also after a target has failed. Says how many inputs were tried.
+/// As [`run`], with everything installed; also after a target has failed. Says how many inputs were
+/// tried.
 pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     let directory = cargo::workspace().join("fuzz");
     let mut format = cargo::command(&["fmt", "--check"]);

@@ -1,5 +1,6 @@
-//! `cargo xtask instructions`: how many instructions the TCP engine takes for its common work, compared with a committed
-//! table. Unlike times, the counts are the same in each run and on a busy machine.
+//! `cargo xtask instructions`: how many instructions the TCP engine takes for its common work,
+//! compared with a committed table. Unlike times, the counts are the same in each run and on a busy
+//! machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -122,7 +123,8 @@ fn collected(line: &str) -> Option<u64> {
     number.trim().parse().ok()
 }
 
-/// The committed table: lines of a case, its count, and what is required of it, if anything. `#` begins a comment.
+/// The committed table: lines of a case, its count, and what is required of it, if anything. `#`
+/// begins a comment.
 #[derive(Debug)]
 struct Table {
     text: String,
@@ -222,7 +224,8 @@ fn line_of(case: &str, count: f64, required: Option<f64>) -> String {
     format!("{case:<20}  {count:>6.0}{required}\n")
 }
 
-/// `None` for a comment or an empty line, and for what is no entry: its case is then missing, which is noticed.
+/// `None` for a comment or an empty line, and for what is no entry: its case is then missing, which
+/// is noticed.
 fn entry(line: &str) -> Option<Entry<'_>> {
     let mut words = line.split_whitespace();
     let case = words.next().filter(|word| !word.starts_with('#'))?;

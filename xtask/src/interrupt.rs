@@ -1,5 +1,5 @@
-//! Ctrl-C: a flag that is looked at wherever something takes long, so that the guards of namespaces,
-//! processes and directories are dropped on the way out.
+//! Ctrl-C: a flag that is looked at wherever something takes long, so that the guards of
+//! namespaces, processes and directories are dropped on the way out.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Licences, sources and versions of what the workspace depends on, held to `deny.toml`.
 //!
-//! The part of `cargo deny check` that needs no data base of advisories, and no cargo-deny, which takes minutes to
-//! build: cargo's own metadata have it all. `cargo xtask test --long` has cargo-deny look, too.
+//! The part of `cargo deny check` that needs no data base of advisories, and no cargo-deny, which
+//! takes minutes to build: cargo's own metadata have it all. `cargo xtask test --long` has
+//! cargo-deny look, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,8 @@ use crate::process::{self, Read};
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Fails with every dependency that is not as `deny.toml` asks; otherwise says how many were looked at.
+/// Fails with every dependency that is not as `deny.toml` asks; otherwise says how many were looked
+/// at.
 pub(crate) fn check() -> Result<String, Failure> {
     let rules = Rules::parse(&fs::read_to_string(cargo::workspace().join("deny.toml"))?)?;
     let command = || cargo::command(&["metadata", "--format-version", "1", "--locked"]);
@@ -142,8 +144,8 @@ fn is_in(package: &Package, range: &str) -> bool {
     package.name == name && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// SPDX license expressions (SPDX specification, annex D): `OR` binds weaker than `AND`, that weaker than `WITH`.
-/// `None` is an expression that is none.
+/// SPDX license expressions (SPDX specification, annex D): `OR` binds weaker than `AND`, that
+/// weaker than `WITH`. `None` is an expression that is none.
 struct Parser<'a> {
     words: &'a [&'a str],
     allowed: &'a [String],

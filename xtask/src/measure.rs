@@ -24,8 +24,8 @@ pub(crate) const THROUGHPUT_BYTES: u32 = 14;
 
 /// How long a program may take to start, and to end when it is told to.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a client takes before and after its measurement (a warm-up of two seconds, then statistics),
-/// with a margin for a busy machine.
+/// What a client takes before and after its measurement (a warm-up of two seconds, then
+/// statistics), with a margin for a busy machine.
 const CLIENT_EXTRA: Duration = Duration::from_secs(20);
 
 /// Whose sockets sockperf uses, and where it runs.
@@ -33,8 +33,8 @@ const CLIENT_EXTRA: Duration = Duration::from_secs(20);
 pub(crate) enum Sockets {
     /// The kernel's, on the CPUs that the scheduler chooses.
     Kernel,
-    /// The kernel's, client and server on one CPU. Blocking sockets gain by it wherever waking a sleeping
-    /// CPU takes long, as in most virtual machines: a fair comparison looks at both.
+    /// The kernel's, client and server on one CPU. Blocking sockets gain by it wherever waking a
+    /// sleeping CPU takes long, as in most virtual machines: a fair comparison looks at both.
     KernelOneCpu,
     /// libvma's, on the CPUs that the scheduler chooses.
     Libvma,
@@ -236,8 +236,8 @@ impl Stage {
     }
 }
 
-/// The last CPU that a process may use, as `/proc/self/status` lists them (proc_pid_status(5)). The first
-/// one tends to serve the machine's interrupts.
+/// The last CPU that a process may use, as `/proc/self/status` lists them (proc_pid_status(5)). The
+/// first one tends to serve the machine's interrupts.
 fn last_cpu(status: &str) -> Option<&str> {
     let cpus = status
         .lines()

@@ -1,4 +1,5 @@
-//! What the commands need of the machine: the lines of `testkit::needs` that concern them, and whether it is root's.
+//! What the commands need of the machine: the lines of `testkit::needs` that concern them, and
+//! whether it is root's.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,8 +24,8 @@ pub(crate) fn missing_in(whom: Whom, path: &OsStr) -> Vec<&'static Need> {
         .collect()
 }
 
-/// What tests are skipped without, and is not here. Without `services`, those are left out whose packages start one, which
-/// nobody wants on a machine that is not only for tests.
+/// What tests are skipped without, and is not here. Without `services`, those are left out whose
+/// packages start one, which nobody wants on a machine that is not only for tests.
 pub(crate) fn missing_compared(services: bool) -> Vec<&'static Need> {
     let all = testkit::needs::all().iter();
     let is_wanted = |whom| match whom {

@@ -7,7 +7,8 @@ use crate::failure::Failure;
 
 /// A line of progress or an error, to standard error.
 pub(crate) fn say(line: impl fmt::Display) {
-    // One write, so that lines of other processes do not cut it. Nobody is left to hear of a failure.
+    // One write, so that lines of other processes do not cut it. Nobody is left to hear of a
+    // failure.
     drop(io::stderr().write_all(format!("{line}\n").as_bytes()));
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask package`: DEB and RPM packages of the release build, in `target/packages`.
 //!
-//! [`contents`] says what is in them. It is put together as it will be installed ([`stage`]), described for cargo-deb and
-//! cargo-generate-rpm ([`manifest`]), and made into packages by these.
+//! [`contents`] says what is in them. It is put together as it will be installed ([`stage`]),
+//! described for cargo-deb and cargo-generate-rpm ([`manifest`]), and made into packages by these.
 
 mod contents;
 mod manifest;
@@ -32,8 +32,8 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// Distributions and NVIDIA have packages of these names with versions up to 9: an epoch makes ours the newer ones, so
-    /// that no upgrade takes them for an older release.
+    /// Distributions and NVIDIA have packages of these names with versions up to 9: an epoch makes
+    /// ours the newer ones, so that no upgrade takes them for an older release.
     pub(crate) const EPOCH: u32 = 1;
     pub(crate) const REVISION: u32 = 1;
 
@@ -80,7 +80,8 @@ pub(crate) fn build() -> Result<Artifacts, Failure> {
     ])
 }
 
-/// Makes all packages. With another version, they are not those to publish: they are for trying an upgrade.
+/// Makes all packages. With another version, they are not those to publish: they are for trying an
+/// upgrade.
 pub(crate) fn pack(built: &Artifacts, version: Option<&str>) -> Result<Vec<Made>, Failure> {
     let release = release(version)?;
     let mut directory = cargo::target_directory().join("packages");

@@ -30,7 +30,8 @@ pub(crate) struct Watcher<'a> {
     reader: Option<Reader>,
     /// The last look at every socket, by its place and the generation of that place.
     sockets: HashMap<(u32, u64), Look>,
-    /// Codes of the reasons why sockets that have been closed were not offloaded: of those that no look has met.
+    /// Codes of the reasons why sockets that have been closed were not offloaded: of those that no
+    /// look has met.
     closed: BTreeSet<u32>,
 }
 
@@ -53,8 +54,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Notes the present counters. Statistics that cannot be read count as none: in the end they show as
-    /// packets that are missing.
+    /// Notes the present counters. Statistics that cannot be read count as none: in the end they
+    /// show as packets that are missing.
     pub(crate) fn look(&mut self) {
         if self.reader.is_none() {
             self.reader = Reader::open(self.directory, self.pid).ok();
@@ -82,7 +83,8 @@ impl<'a> Watcher<'a> {
         sum
     }
 
-    /// Why sockets were not offloaded when they were last seen or when they were closed, each reason once.
+    /// Why sockets were not offloaded when they were last seen or when they were closed, each
+    /// reason once.
     pub(crate) fn reasons(&self) -> BTreeSet<String> {
         let codes: BTreeSet<u32> = self
             .sockets

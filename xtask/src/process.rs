@@ -40,11 +40,13 @@ pub(crate) fn run_reading(
     }
     command.stdout(writer);
     let mut child = Guard::spawn(&mut command)?;
-    // The command keeps writing ends of the pipe: without them, the end of the child is the end of file.
+    // The command keeps writing ends of the pipe: without them, the end of the child is the end of
+    // file.
     drop(command);
 
     let (line_tx, line_rx) = mpsc::channel();
-    // Not joined: descendants of an interrupted child may hold the pipe longer than anybody wants to wait.
+    // Not joined: descendants of an interrupted child may hold the pipe longer than anybody wants
+    // to wait.
     thread::spawn(move || {
         for bytes in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
             if line_tx.send(bytes).is_err() {

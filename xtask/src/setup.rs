@@ -9,8 +9,8 @@ use crate::needs::{self, Need, Whom};
 use crate::output::say;
 use crate::process;
 
-/// Installs what any command or test may ask for, and verifies all of it: each program is there, each module and plug-in
-/// can be loaded.
+/// Installs what any command or test may ask for, and verifies all of it: each program is there,
+/// each module and plug-in can be loaded.
 pub(crate) fn everything() -> Result<(), Failure> {
     let services = may_install_services();
     let missing = missing_of_all(services);
@@ -45,7 +45,8 @@ pub(crate) fn everything() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Commands that have programs which they do not begin without; the tests' are those of demo and bench, too.
+/// Commands that have programs which they do not begin without; the tests' are those of demo and
+/// bench, too.
 const MUSTS: [Whom; 4] = [Whom::Testing, Whom::Loading, Whom::Packaging, Whom::Trying];
 
 fn missing_of_all(services: bool) -> Vec<&'static Need> {
@@ -53,7 +54,8 @@ fn missing_of_all(services: bool) -> Vec<&'static Need> {
     musts.chain(needs::missing_compared(services)).collect()
 }
 
-/// Installs what `whom` needs and this machine lacks. Without the right to install, fails with the commands that do.
+/// Installs what `whom` needs and this machine lacks. Without the right to install, fails with the
+/// commands that do.
 pub(crate) fn ensure(whom: Whom) -> Result<(), Failure> {
     let missing = needs::missing(whom);
     tell(&missing);
@@ -109,7 +111,8 @@ fn ensure_subcommand(name: &str) -> Result<(), Failure> {
     process::run(cargo::command(&["install", &package, "--locked"]))
 }
 
-/// Installs what tests are skipped without, if root asks. Without one of them its test is skipped: no failure here.
+/// Installs what tests are skipped without, if root asks. Without one of them its test is skipped:
+/// no failure here.
 fn install_compared() {
     let missing = needs::missing_compared(may_install_services());
     if missing.is_empty() {
@@ -221,7 +224,8 @@ fn apt_get(arguments: &[&str]) -> Result<(), Failure> {
     process::run(command)
 }
 
-/// Modules that Debian does not have, into a directory of this workspace: nothing of the system's changes, and any user may.
+/// Modules that Debian does not have, into a directory of this workspace: nothing of the system's
+/// changes, and any user may.
 fn install_python_modules(missing: &[&Need]) {
     if missing.iter().all(|need| need.pip_requirement().is_none()) {
         return;

@@ -67,8 +67,8 @@ fn percentile(output: &str, percent: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// Reads a throughput client's output: `sockperf: Total of 792336 messages sent in 2.000 sec`, where a
-/// note on skipped messages may follow the count.
+/// Reads a throughput client's output: `sockperf: Total of 792336 messages sent in 2.000 sec`,
+/// where a note on skipped messages may follow the count.
 pub(crate) fn sent(output: &str) -> Option<Sent> {
     let (_, rest) = output.split_once("Total of ")?;
     let line = rest.lines().next()?;

@@ -1,4 +1,5 @@
-//! Files of a crate know each other in one direction: of those that know each other both ways there are a few at a time.
+//! Files of a crate know each other in one direction: of those that know each other both ways there
+//! are a few at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -52,7 +53,8 @@ fn files(source: &Path) -> Files {
     texts.iter().map(of).collect()
 }
 
-/// The files among `known` that the code of a file imports from or names by a whole path, but for its tests.
+/// The files among `known` that the code of a file imports from or names by a whole path, but for
+/// its tests.
 fn uses(name: &str, text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let mut used = BTreeSet::new();

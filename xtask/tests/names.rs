@@ -1,4 +1,5 @@
-//! A function whose name asks (`is_`, `has_`, `are_`, `can_`) changes nothing and returns something: one that acts has a verb for a name.
+//! A function whose name asks (`is_`, `has_`, `are_`, `can_`) changes nothing and returns
+//! something: one that acts has a verb for a name.
 
 use std::fs;
 use std::path::Path;

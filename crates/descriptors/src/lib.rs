@@ -1,5 +1,5 @@
-//! File descriptors as a library inside a foreign process sees them: tables by their numbers, and numbers for the library's own
-//! that the program does not meet.
+//! File descriptors as a library inside a foreign process sees them: tables by their numbers, and
+//! numbers for the library's own that the program does not meet.
 
 #![warn(missing_docs)]
 

@@ -7,9 +7,11 @@ const USUAL_END: RawFd = 1024;
 /// How many numbers are meant for them.
 const ROOM: RawFd = 24;
 
-/// Makes a copy of a descriptor, closed on exec, with the highest free number below 1024, or below a lower limit: the program sees
-/// the numbers that it would see without the library, and the kernel's table does not grow beyond what a program's `fd_set` has
-/// room for. `None`: no number above the descriptor's own is left there. The kernel is not asked for numbers that are known as `taken`.
+/// Makes a copy of a descriptor, closed on exec, with the highest free number below 1024, or below
+/// a lower limit: the program sees the numbers that it would see without the library, and the
+/// kernel's table does not grow beyond what a program's `fd_set` has room for. `None`: no number
+/// above the descriptor's own is left there. The kernel is not asked for numbers that are known as
+/// `taken`.
 fn duplicate_out_of_the_way(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<RawFd> {
     let number = (fd + 1..end_of_numbers())
         .rev()
@@ -21,7 +23,8 @@ fn duplicate_out_of_the_way(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<
     RawFd::try_from(copy).ok().filter(|copy| *copy >= 0)
 }
 
-/// The same without questions where the numbers below 1024 are free that are not `taken`; else any number at all.
+/// The same without questions where the numbers below 1024 are free that are not `taken`; else any
+/// number at all.
 pub(crate) fn duplicate_to_end(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Option<RawFd> {
     let number = (fd + 1..USUAL_END).rev().find(|number| !taken(*number));
     let copy = number.and_then(|number| {
@@ -42,7 +45,8 @@ pub(crate) fn duplicate_to_end(fd: RawFd, taken: impl Fn(RawFd) -> bool) -> Opti
     }
 }
 
-/// The same with any number, one thread at a time; the errno where there is none. The kernel's table grows only if all numbers are taken that it has room for.
+/// The same with any number, one thread at a time; the errno where there is none. The kernel's
+/// table grows only if all numbers are taken that it has room for.
 pub(crate) fn duplicate_anywhere(fd: RawFd) -> Result<RawFd, i32> {
     let end = end_of_numbers();
     let command = libc::F_DUPFD_CLOEXEC;
@@ -84,8 +88,8 @@ pub fn lowest_number() -> RawFd {
     (end_of_numbers() - ROOM).max(0)
 }
 
-/// How many descriptors the library may keep for what the program has closed: a sixteenth of the numbers, so that the program meets
-/// its limit hardly earlier.
+/// How many descriptors the library may keep for what the program has closed: a sixteenth of the
+/// numbers, so that the program meets its limit hardly earlier.
 pub fn room_for_closed() -> usize {
     usize::try_from(end_of_numbers() / 16).unwrap_or(0)
 }
@@ -108,7 +112,8 @@ fn end_within(limit: libc::rlim_t) -> RawFd {
     RawFd::try_from(limit).map_or(USUAL_END, |limit| limit.min(USUAL_END))
 }
 
-/// How many descriptors the kernel's table of this process has room for, open or not. `None`: there is no `/proc`.
+/// How many descriptors the kernel's table of this process has room for, open or not. `None`: there
+/// is no `/proc`.
 pub fn table_size() -> Option<RawFd> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let size = status

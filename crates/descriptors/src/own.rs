@@ -1,5 +1,6 @@
-//! The library's own descriptors in the program's table: what `close(2)` and `close_range(2)` must leave alone, what a forked child
-//! has to close so that an interface's packets stay with the parent, and what moves to another number when the program wants its.
+//! The library's own descriptors in the program's table: what `close(2)` and `close_range(2)` must
+//! leave alone, what a forked child has to close so that an interface's packets stay with the
+//! parent, and what moves to another number when the program wants its.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
@@ -21,8 +22,9 @@ static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
 /// Where the owner of a number looks for it. Read and changed under [`changing`].
 static PLACES: DescriptorTable<AtomicPtr<AtomicI32>> = DescriptorTable::new();
 
-/// A descriptor of the library: closed on exec, and at a number that the program does not meet by itself. The number changes when
-/// the program asks for it ([`move_away`]), so it is read anew for each system call.
+/// A descriptor of the library: closed on exec, and at a number that the program does not meet by
+/// itself. The number changes when the program asks for it ([`move_away`]), so it is read anew for
+/// each system call.
 #[derive(Debug)]
 pub struct OwnDescriptor {
     number: Box<AtomicI32>,
@@ -39,7 +41,8 @@ impl OwnDescriptor {
         Self::with_kind(fd, KEPT_BY_CHILD)
     }
 
-    /// A copy of one of the program's, in fewer calls than a copy that is moved. `None`: there is no number left.
+    /// A copy of one of the program's, in fewer calls than a copy that is moved. `None`: there is
+    /// no number left.
     pub fn copy_of(fd: RawFd) -> Option<Self> {
         let _changing = changing();
         let copy = duplicate_to_end(fd, |number| kind(number) != NONE)?;
@@ -47,7 +50,8 @@ impl OwnDescriptor {
     }
 
     fn with_kind(fd: OwnedFd, kind: u8) -> Self {
-        // Also while a number is chosen: of two threads that find the last one free, the second would get one beyond the table.
+        // Also while a number is chosen: of two threads that find the last one free, the second
+        // would get one beyond the table.
         let _changing = changing();
         let fd = move_out_of_the_way(fd, |number| self::kind(number) != NONE);
         Self::at(fd, kind)
@@ -62,7 +66,8 @@ impl OwnDescriptor {
         own
     }
 
-    /// Closes what it stands for and makes it a copy of another. Needs no other right than that to a descriptor.
+    /// Closes what it stands for and makes it a copy of another. Needs no other right than that to
+    /// a descriptor.
     pub fn become_copy_of(&self, other: &Self) {
         let _changing = changing();
         let (from, to) = (other.as_raw_fd(), self.as_raw_fd());
@@ -81,7 +86,8 @@ impl AsRawFd for OwnDescriptor {
 impl AsFd for OwnDescriptor {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open as long as `self` lives. Who moves it waits for those that use the old number.
+        // SAFETY: it is open as long as `self` lives. Who moves it waits for those that use the old
+        // number.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }
@@ -102,8 +108,8 @@ impl Drop for OwnDescriptor {
 #[must_use = "it stays the library's until it is vacated"]
 pub struct LeftNumber(RawFd);
 
-/// Gives a descriptor of the library another number. Threads that have read the old one may be about to use it: the caller waits for
-/// them before it calls [`LeftNumber::vacate`].
+/// Gives a descriptor of the library another number. Threads that have read the old one may be
+/// about to use it: the caller waits for them before it calls [`LeftNumber::vacate`].
 ///
 /// # Errors
 /// `Err(None)`: the number is not the library's. `Err(Some(errno))`: there is no other one.
@@ -112,7 +118,8 @@ pub fn move_away(number: RawFd) -> Result<LeftNumber, Option<i32>> {
     let place = PLACES
         .get(number)
         .map_or(ptr::null_mut(), |place| place.load(Ordering::Relaxed));
-    // SAFETY: null, or that of an owner, which takes it out under the lock that we hold before it goes.
+    // SAFETY: null, or that of an owner, which takes it out under the lock that we hold before it
+    // goes.
     let place = unsafe { place.as_ref() }.ok_or(None)?;
     let kind = kind(number);
     let copy = duplicate_anywhere(number).map_err(Some)?;
@@ -138,7 +145,8 @@ pub fn any() -> bool {
         .any(|(_, kind)| kind.load(Ordering::Relaxed) != NONE)
 }
 
-/// Whether a descriptor is the library's: the program cannot have it. For most that it has a comparison says so.
+/// Whether a descriptor is the library's: the program cannot have it. For most that it has a
+/// comparison says so.
 #[inline]
 pub fn contains(fd: RawFd) -> bool {
     fd >= lowest() && kind(fd) != NONE
@@ -173,7 +181,8 @@ pub fn close_in_child() {
     }
 }
 
-/// The parts of a range of descriptors in which none of the library's own lies, in order. Nothing is allocated.
+/// The parts of a range of descriptors in which none of the library's own lies, in order. Nothing
+/// is allocated.
 pub fn ranges_without(first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut own = KINDS
         .range(first, last)
@@ -213,7 +222,8 @@ fn set(fd: RawFd, kind: u8, place: *mut AtomicI32) {
     }
 }
 
-/// Somebody changes which numbers are the library's. Not a mutex: a forked child has to be able to open it.
+/// Somebody changes which numbers are the library's. Not a mutex: a forked child has to be able to
+/// open it.
 static CHANGING: AtomicBool = AtomicBool::new(false);
 
 struct Changing;

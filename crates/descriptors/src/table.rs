@@ -1,4 +1,5 @@
-//! A table by descriptor number: two levels, looked up without locks, with memory up to the highest number in use.
+//! A table by descriptor number: two levels, looked up without locks, with memory up to the highest
+//! number in use.
 
 use std::alloc::{self, Layout};
 use std::os::fd::RawFd;
@@ -12,9 +13,11 @@ const CHUNK_COUNT: usize = 1 << TOP_BITS;
 
 type Chunk<E> = [E; CHUNK_LEN];
 
-/// One `E` for each descriptor, made when it is first asked for. An `E` is an atomic, whose default says that nothing is there.
+/// One `E` for each descriptor, made when it is first asked for. An `E` is an atomic, whose default
+/// says that nothing is there.
 ///
-/// It reaches 4 Mi descriptors, beyond the kernel's default `fs.nr_open` of 1 Mi. Higher ones have no place.
+/// It reaches 4 Mi descriptors, beyond the kernel's default `fs.nr_open` of 1 Mi. Higher ones have
+/// no place.
 #[derive(Debug)]
 pub struct DescriptorTable<E: 'static> {
     /// Chunks are never freed while the table lives.
@@ -32,7 +35,8 @@ impl<E: Default + Sync> DescriptorTable<E> {
         }
     }
 
-    /// An empty table of 32 KiB that was never on the stack, of which a thread may have no more than 16 KiB.
+    /// An empty table of 32 KiB that was never on the stack, of which a thread may have no more
+    /// than 16 KiB.
     pub fn boxed() -> Box<Self> {
         let layout = Layout::new::<Self>();
         // SAFETY: the layout is not of size zero.
@@ -40,7 +44,8 @@ impl<E: Default + Sync> DescriptorTable<E> {
         if table.is_null() {
             alloc::handle_alloc_error(layout);
         }
-        // SAFETY: the global allocator gave the memory for this layout, and null pointers in every place are an empty table.
+        // SAFETY: the global allocator gave the memory for this layout, and null pointers in every
+        // place are an empty table.
         unsafe { Box::from_raw(table) }
     }
 
@@ -107,7 +112,8 @@ impl<E> Drop for DescriptorTable<E> {
         for chunk in &mut self.chunks {
             let entries = std::mem::replace(chunk.get_mut(), ptr::null_mut());
             if !entries.is_null() {
-                // SAFETY: published chunks came from Box::into_raw, and nobody borrows from a table that is dropped.
+                // SAFETY: published chunks came from Box::into_raw, and nobody borrows from a table
+                // that is dropped.
                 drop(unsafe { Box::from_raw(entries) });
             }
         }

@@ -9,7 +9,8 @@ const THREADS: usize = 4;
 const ROUNDS: usize = 2000;
 const END: i32 = 1024;
 
-/// With nothing but these threads in the process, the kernel's table never has to have room for more.
+/// With nothing but these threads in the process, the kernel's table never has to have room for
+/// more.
 #[test]
 fn threads_that_take_numbers_at_once_stay_below_1024() {
     let together = Barrier::new(THREADS);

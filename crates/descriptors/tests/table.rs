@@ -1,5 +1,5 @@
-//! The kernel's table of descriptors stays as large as it is. Alone in its process: a number that another thread takes between the
-//! search for a free one and its use leads beyond the usual end.
+//! The kernel's table of descriptors stays as large as it is. Alone in its process: a number that
+//! another thread takes between the search for a free one and its use leads beyond the usual end.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

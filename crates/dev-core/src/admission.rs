@@ -1,4 +1,5 @@
-//! Connections that a listening socket of the kernel's gets although the kernel has not seen their handshake.
+//! Connections that a listening socket of the kernel's gets although the kernel has not seen their
+//! handshake.
 
 use std::fmt;
 use std::io;
@@ -42,16 +43,20 @@ pub trait ReceivingHost {
     /// Has it receive a packet.
     fn receive(&self, packet: &[u8]) -> bool;
 
-    /// Whether it has the connection. `None`: it can be seen where the packet passes, as the connection is of no interface.
+    /// Whether it has the connection. `None`: it can be seen where the packet passes, as the
+    /// connection is of no interface.
     fn has_connection(&self) -> Option<bool>;
 }
 
-/// The way of connections into the queue of a listening socket of the kernel's, where `accept(2)` finds them.
+/// The way of connections into the queue of a listening socket of the kernel's, where `accept(2)`
+/// finds them.
 pub trait Admission: fmt::Debug + Send + Sync {
-    /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets` are IP packets from the peer
-    /// without options or extension headers: the first acknowledges the handshake, the others follow it.
+    /// Puts a connection into the queue of the kernel's socket that listens at `local`. `packets`
+    /// are IP packets from the peer without options or extension headers: the first acknowledges
+    /// the handshake, the others follow it.
     ///
-    /// An error: the kernel does not have the connection, and has reset the peer's, or has not all of what the peer has sent.
+    /// An error: the kernel does not have the connection, and has reset the peer's, or has not all
+    /// of what the peer has sent.
     fn admit(
         &self,
         local: SocketAddr,

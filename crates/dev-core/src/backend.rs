@@ -59,12 +59,14 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         rings: RingsMax,
     ) -> Result<Port<Self>, OpenError>;
 
-    /// Whether a device can note the time at which it receives a packet, for the kernel to tell. `false` also if that is not known.
+    /// Whether a device can note the time at which it receives a packet, for the kernel to tell.
+    /// `false` also if that is not known.
     fn has_clock(&self, _link: &LinkSpec) -> bool {
         false
     }
 
-    /// The way of connections into the queues of the kernel's listening sockets, for as long as what this returns lives.
+    /// The way of connections into the queues of the kernel's listening sockets, for as long as
+    /// what this returns lives.
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -101,7 +103,8 @@ pub struct ReceivingSide<B: Backend> {
 
 /// An open interface.
 pub struct Port<B: Backend> {
-    /// Receiving sides, at least one. Each packet comes through one of them, the packets of a flow through the same as a rule.
+    /// Receiving sides, at least one. Each packet comes through one of them, the packets of a flow
+    /// through the same as a rule.
     pub receivers: Vec<ReceivingSide<B>>,
     /// Sending sides, at least one, and the system call behind each.
     pub senders: Vec<(B::Tx, B::Kick)>,
@@ -128,8 +131,8 @@ pub struct Port<B: Backend> {
 pub enum Merging {
     /// There are none: segments are as they were on the wire.
     None,
-    /// They come through the rings, in several frames if they are longer than one, of which all but the last
-    /// [continue](Frame::continues). Their checksums hold the pseudo-header's sum only.
+    /// They come through the rings, in several frames if they are longer than one, of which all but
+    /// the last [continue](Frame::continues). Their checksums hold the pseudo-header's sum only.
     InPieces,
     /// Some are the kernel's: a connection would be split between two stacks.
     LeftToKernel,
@@ -137,34 +140,38 @@ pub enum Merging {
 
 /// Sees a receiving side from outside, without a lock.
 pub trait RxWatch: Send + Sync + 'static {
-    /// Whether packets wait: if they do, a number that changes when its user has taken some. A packet waits until it has been handed to
-    /// the sink of [`RxRing::poll`] and that call is about to end. When there is none, the caller sees all that the sinks have done
-    /// with those that there were.
+    /// Whether packets wait: if they do, a number that changes when its user has taken some. A
+    /// packet waits until it has been handed to the sink of [`RxRing::poll`] and that call is about
+    /// to end. When there is none, the caller sees all that the sinks have done with those that
+    /// there were.
     fn waiting(&self) -> Option<u32>;
 }
 
 /// A receiving side of an interface.
 pub trait RxRing: Send + 'static {
-    /// Hands up to `budget` received frames to `sink`, oldest first, and the rest of a packet whose first frame was among them. Gives
-    /// the device empty ones. Returns how many.
+    /// Hands up to `budget` received frames to `sink`, oldest first, and the rest of a packet whose
+    /// first frame was among them. Gives the device empty ones. Returns how many.
     fn poll(&mut self, pool: &FramePool, budget: usize, sink: impl FnMut(Frame)) -> usize;
 
-    /// The same for every frame that waits at the beginning of the call, and few others: it ends, however fast more of them come.
+    /// The same for every frame that waits at the beginning of the call, and few others: it ends,
+    /// however fast more of them come.
     fn drain(&mut self, pool: &FramePool, sink: impl FnMut(Frame)) -> usize;
 
-    /// When a frame came, in nanoseconds of `CLOCK_MONOTONIC`, if the device has noted it: see [`Steering::stamp_arrivals`]. What is read
-    /// may be left from earlier.
+    /// When a frame came, in nanoseconds of `CLOCK_MONOTONIC`, if the device has noted it: see
+    /// [`Steering::stamp_arrivals`]. What is read may be left from earlier.
     fn arrived_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
         None
     }
 
-    /// Whether more may come while nobody polls than usually waits: the device is to have all the empty frames that it can hold.
+    /// Whether more may come while nobody polls than usually waits: the device is to have all the
+    /// empty frames that it can hold.
     fn expect_bursts(&mut self, _expected: bool) {}
 }
 
 /// A sending side of an interface.
 pub trait TxRing: Send + 'static {
-    /// An empty frame to be filled and passed to [`TxRing::push`]. `None`: the ring is full or the pool is empty.
+    /// An empty frame to be filled and passed to [`TxRing::push`]. `None`: the ring is full or the
+    /// pool is empty.
     fn frame(&mut self, pool: &FramePool) -> Option<Frame>;
 
     /// Queues a frame that came from [`TxRing::frame`].
@@ -196,11 +203,13 @@ pub trait Kick: Send + Sync + 'static {
     fn kick(&self) -> KickOutcome;
 }
 
-/// Sends TCP segments that lie behind each other in the stream as one packet, which the device cuts, or the kernel for it (TSO).
-/// They go past the sending ring, and leave at once: what lies in the ring leaves before them only if the device was told of it.
+/// Sends TCP segments that lie behind each other in the stream as one packet, which the device
+/// cuts, or the kernel for it (TSO). They go past the sending ring, and leave at once: what lies in
+/// the ring leaves before them only if the device was told of it.
 pub trait Segmenter: Send + Sync + 'static {
-    /// Sends a packet: its `headers` up to the end of the TCP header, with the lengths of the whole and the pseudo header's sum as
-    /// checksum, and the payload in its `parts`, of which each segment gets `segment_len` octets. Does not block.
+    /// Sends a packet: its `headers` up to the end of the TCP header, with the lengths of the whole
+    /// and the pseudo header's sum as checksum, and the payload in its `parts`, of which each
+    /// segment gets `segment_len` octets. Does not block.
     fn send<'a>(
         &self,
         headers: &[u8],
@@ -237,28 +246,31 @@ impl Segmenter for NoSegmenter {
 
 /// Decides which packets of an interface come to the rings; all others stay with the kernel.
 pub trait Steering: Send + Sync + 'static {
-    /// Starts to steer a flow to the rings. One at the unspecified address, without a peer, has what comes to any of the
-    /// [addresses](Steering::set_addresses) of the interface. After an error, [`Steering::remove`] takes back what has been done of it.
+    /// Starts to steer a flow to the rings. One at the unspecified address, without a peer, has
+    /// what comes to any of the [addresses](Steering::set_addresses) of the interface. After an
+    /// error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
 
-    /// Has the device bring a flow's packets by one of the queues of this receiving side, until [`Steering::remove`] or the next time,
-    /// if it can. They may come by any other even so.
+    /// Has the device bring a flow's packets by one of the queues of this receiving side, until
+    /// [`Steering::remove`] or the next time, if it can. They may come by any other even so.
     fn bring(&self, _flow: &Flow, _receiver: usize) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Leaves the flow's packets to the kernel again. After an error they may still come to the rings.
+    /// Leaves the flow's packets to the kernel again. After an error they may still come to the
+    /// rings.
     fn remove(&self, flow: &Flow) -> io::Result<()>;
 
-    /// Which addresses the interface has from here on, of either version. After an error packets to earlier ones may still come to the
-    /// rings.
+    /// Which addresses the interface has from here on, of either version. After an error packets to
+    /// earlier ones may still come to the rings.
     fn set_addresses(&self, _addresses: &[IpAddr]) -> io::Result<()> {
         Ok(())
     }
 
-    /// Leaves the packets of one peer to the kernel although all that reaches their port is steered, except segments that open a
-    /// connection (a SYN alone), until [`Steering::end_exemption`] or until the port is not steered any more. `Ok(false)`: the port is
-    /// not, so nothing was done. After an error nothing was, either.
+    /// Leaves the packets of one peer to the kernel although all that reaches their port is
+    /// steered, except segments that open a connection (a SYN alone), until
+    /// [`Steering::end_exemption`] or until the port is not steered any more. `Ok(false)`: the port
+    /// is not, so nothing was done. After an error nothing was, either.
     fn exempt(&self, _flow: &Flow) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -268,7 +280,8 @@ pub trait Steering: Send + Sync + 'static {
         0
     }
 
-    /// Takes back [`Steering::exempt`]. After an error the flow's packets may still be the kernel's.
+    /// Takes back [`Steering::exempt`]. After an error the flow's packets may still be the
+    /// kernel's.
     fn end_exemption(&self, _flow: &Flow) -> io::Result<()> {
         Ok(())
     }
@@ -276,8 +289,8 @@ pub trait Steering: Send + Sync + 'static {
     /// The interface has another hardware address.
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
 
-    /// To be called now and then. If nothing was steered since the last call, packets of others are not held up from here on by
-    /// what steers them, until the next [`Steering::add`].
+    /// To be called now and then. If nothing was steered since the last call, packets of others are
+    /// not held up from here on by what steers them, until the next [`Steering::add`].
     fn rest_if_unused(&self);
 
     /// From here on it is to be noted of each frame when it comes, or not any more.
@@ -285,8 +298,9 @@ pub trait Steering: Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether it rests; then the next [`Steering::add`] must come from a thread in the interface's own network namespace. If not, it
-    /// does not before the second next call of [`Steering::rest_if_unused`].
+    /// Whether it rests; then the next [`Steering::add`] must come from a thread in the interface's
+    /// own network namespace. If not, it does not before the second next call of
+    /// [`Steering::rest_if_unused`].
     fn is_resting(&self) -> bool;
 
     /// Whether any flow is steered, so that the device is of use for more than sending.
@@ -294,25 +308,29 @@ pub trait Steering: Send + Sync + 'static {
         true
     }
 
-    /// Whether somebody else has ended the steering, so that every packet is the kernel's. Costs a system call.
+    /// Whether somebody else has ended the steering, so that every packet is the kernel's. Costs a
+    /// system call.
     fn is_taken_away(&self) -> bool {
         false
     }
 
-    /// Leaves every packet of the interface to the kernel for good. Works where the process has lost every privilege.
+    /// Leaves every packet of the interface to the kernel for good. Works where the process has
+    /// lost every privilege.
     fn give_back(&self);
 
-    /// Gives the device up, if nothing is steered: another process may open the interface from here on, and each further
-    /// [`Steering::add`] is an error. The caller has all rings, and uses none of them any more. `Ok(false)`: nothing has changed. After an error every packet is the kernel's, but others cannot
-    /// open it.
+    /// Gives the device up, if nothing is steered: another process may open the interface from here
+    /// on, and each further [`Steering::add`] is an error. The caller has all rings, and uses none
+    /// of them any more. `Ok(false)`: nothing has changed. After an error every packet is the
+    /// kernel's, but others cannot open it.
     fn close_if_unused(&self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// The process is about to end: what it has asked of the device that outlives it is taken back, and it is not to be held up by the
-    /// device's end.
+    /// The process is about to end: what it has asked of the device that outlives it is taken back,
+    /// and it is not to be held up by the device's end.
     fn process_ends(&self) {}
 
-    /// Packets of our flows that the device has dropped since it was opened, for lack of an empty frame or of room in a ring.
+    /// Packets of our flows that the device has dropped since it was opened, for lack of an empty
+    /// frame or of room in a ring.
     fn dropped(&self) -> u64;
 }

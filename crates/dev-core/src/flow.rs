@@ -22,8 +22,8 @@ pub enum Protocol {
 pub struct Flow {
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Destination address and port of the packets. Flow label and scope do not count. The unspecified address, without a peer: any of the
-    /// interface's own.
+    /// Destination address and port of the packets. Flow label and scope do not count. The
+    /// unspecified address, without a peer: any of the interface's own.
     pub local: SocketAddr,
     /// Source of the packets (5-tuple), of the same family, or anyone (3-tuple).
     pub peer: Option<SocketAddr>,
@@ -37,7 +37,8 @@ pub fn at_any_address(local: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Maps packets to values: the exact flow first, then whoever owns the port, at one address or at any.
+/// Maps packets to values: the exact flow first, then whoever owns the port, at one address or at
+/// any.
 #[derive(Debug)]
 pub struct FlowTable<T> {
     v4: Table<u64, T, FlowHash>,
@@ -54,7 +55,8 @@ impl<T> Default for FlowTable<T> {
 }
 
 impl<T: Copy> FlowTable<T> {
-    /// Adds a flow. `Err`: it is there already, with this value, or, of a port at any address, at one of them, or the other way round.
+    /// Adds a flow. `Err`: it is there already, with this value, or, of a port at any address, at
+    /// one of them, or the other way round.
     pub fn insert(&mut self, flow: &Flow, value: T) -> Result<(), T> {
         let port = number(flow.protocol, flow.local.port());
         let is_wildcard = flow.local.ip().is_unspecified();
@@ -155,7 +157,8 @@ fn number(protocol: Protocol, port: u16) -> u64 {
 /// Address, and port and protocol.
 pub(crate) type V6Key = (u128, u32);
 
-/// Of an address of IPv4 beside one of IPv6 it is that of the mapped one (RFC 4291 §2.5.5.2), which no packet has.
+/// Of an address of IPv4 beside one of IPv6 it is that of the mapped one (RFC 4291 §2.5.5.2), which
+/// no packet has.
 #[inline]
 pub(crate) fn v6_key(protocol: Protocol, address: SocketAddr) -> V6Key {
     let ip = match address.ip() {
@@ -173,8 +176,9 @@ pub(crate) fn key(protocol: Protocol, address: SocketAddrV4) -> u64 {
     u64::from(u32::from(*address.ip())) << 32 | u64::from(address.port()) << 16 | protocol as u64
 }
 
-/// Hashing of addresses of IPv4, by multiplication with a secret number: whoever chooses the addresses and ports that connections come from
-/// does not know which of them collide. Not for IPv6, where a peer has 2^64 addresses to try.
+/// Hashing of addresses of IPv4, by multiplication with a secret number: whoever chooses the
+/// addresses and ports that connections come from does not know which of them collide. Not for
+/// IPv6, where a peer has 2^64 addresses to try.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHash {
     seed: u64,

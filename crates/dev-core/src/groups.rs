@@ -72,7 +72,8 @@ impl<T> Default for Group<T> {
 /// A port of one version of IP.
 type Port = (u16, bool);
 
-/// What concerns all groups of a port: thousands of sockets may receive from thousands of groups there, and are known once.
+/// What concerns all groups of a port: thousands of sockets may receive from thousands of groups
+/// there, and are known once.
 #[derive(Debug)]
 struct AtPort<T> {
     receivers: Vec<AnyReceiver<T>>,
@@ -97,8 +98,8 @@ impl<T> Default for AtPort<T> {
     }
 }
 
-/// Maps the addresses of multicast groups to those who receive from them. Flow label and scope of a group's address do not count; the
-/// scope of a source's does.
+/// Maps the addresses of multicast groups to those who receive from them. Flow label and scope of a
+/// group's address do not count; the scope of a source's does.
 #[derive(Debug)]
 pub struct GroupTable<T> {
     v4: HashMap<u64, Group<T>, FlowHash>,
@@ -137,7 +138,8 @@ impl<T: Copy> GroupTable<T> {
         }
     }
 
-    /// Removes a receiver, and the group with its last one, unless it is taken from the kernel for those of all groups.
+    /// Removes a receiver, and the group with its last one, unless it is taken from the kernel for
+    /// those of all groups.
     pub fn remove(&mut self, address: SocketAddr, is_same: impl Fn(&T) -> bool) {
         if let Some(it) = self.any_receiver(port_of(address), &is_same) {
             it.except.remove(&address.ip());
@@ -148,8 +150,8 @@ impl<T: Copy> GroupTable<T> {
         }
     }
 
-    /// Adds one who receives from every group of a port that is taken, of IPv4 or IPv6, but for those in which it has a place of its own
-    /// (`except`). One that is there already is replaced.
+    /// Adds one who receives from every group of a port that is taken, of IPv4 or IPv6, but for
+    /// those in which it has a place of its own (`except`). One that is there already is replaced.
     pub fn add_to_any(
         &mut self,
         port: (u16, bool),
@@ -274,7 +276,8 @@ impl<T: Copy> GroupTable<T> {
         self.forget_if_unused(address);
     }
 
-    /// A group that nobody receives from, or only those of all groups while it is the kernel's, needs no place.
+    /// A group that nobody receives from, or only those of all groups while it is the kernel's,
+    /// needs no place.
     fn forget_if_unused(&mut self, address: SocketAddr) {
         let port = port_of(address);
         let here = self.ports.get(&port);

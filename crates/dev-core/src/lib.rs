@@ -1,7 +1,8 @@
-//! What every back-end has in common: frames and their pool, the ring traits, the flow table, the locks and a prefetch.
+//! What every back-end has in common: frames and their pool, the ring traits, the flow table, the
+//! locks and a prefetch.
 //!
-//! A back-end (`dev-xdp`, the null device) implements [`Backend`]; the engine is generic over it, so that a call
-//! into a ring on the data path is a direct call.
+//! A back-end (`dev-xdp`, the null device) implements [`Backend`]; the engine is generic over it,
+//! so that a call into a ring on the data path is a direct call.
 
 #![warn(missing_docs)]
 
@@ -33,8 +34,9 @@ pub use prefetch::{prefetch, prefetch_early};
 pub use sharded_lock::{AllGuard, ShardGuard, ShardedLock};
 pub use vma_config::MemoryKind;
 
-/// What this thread has stored before is seen by all threads of the process afterwards, and what they have stored by this one: the
-/// expensive half of an asymmetric barrier, whose cheap half is a `compiler_fence`.
+/// What this thread has stored before is seen by all threads of the process afterwards, and what
+/// they have stored by this one: the expensive half of an asymmetric barrier, whose cheap half is a
+/// `compiler_fence`.
 pub fn order_all_threads() {
     // The call has to be registered for.
     let _ = sync::membarrier::available();

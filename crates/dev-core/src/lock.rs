@@ -1,13 +1,14 @@
 //! The lock of the data path. What it costs follows `VMA_THREAD_MODE`.
 //!
-//! In mode 0 the application promises that one thread uses its sockets. A lock then belongs to the first thread that
-//! takes it, and that thread pays two plain stores and two loads, no locked instruction. A promise can be broken,
-//! and a broken promise must not corrupt the host program: when a second thread comes, it revokes the bias with
-//! `membarrier(2)` and the lock is an ordinary one from then on. If that call is refused (seccomp(2)), new locks are ordinary
-//! ones from the beginning.
+//! In mode 0 the application promises that one thread uses its sockets. A lock then belongs to the
+//! first thread that takes it, and that thread pays two plain stores and two loads, no locked
+//! instruction. A promise can be broken, and a broken promise must not corrupt the host program:
+//! when a second thread comes, it revokes the bias with `membarrier(2)` and the lock is an ordinary
+//! one from then on. If that call is refused (seccomp(2)), new locks are ordinary ones from the
+//! beginning.
 //!
-//! A thread must not take a lock that it holds; the entry guard of the library passes calls from signal handlers
-//! through to the kernel for that reason.
+//! A thread must not take a lock that it holds; the entry guard of the library passes calls from
+//! signal handlers through to the kernel for that reason.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -36,14 +37,15 @@ const UNOWNED: usize = 0;
 const SHARED: usize = 1;
 const YIELDS_BEFORE_SLEEP: u32 = 16;
 
-// SAFETY: the lock hands out `&mut T` to one thread at a time, so sharing it needs only that `T` may move.
+// SAFETY: the lock hands out `&mut T` to one thread at a time, so sharing it needs only that `T`
+// may move.
 unsafe impl<T: Send> Sync for Lock<T> {}
 // SAFETY: as above; the lock owns its value.
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// A lock that follows `mode`. In [`ThreadMode::Single`] the kernel must support `membarrier(2)`
-    /// (Linux 4.14); where it does not, the lock spins instead.
+    /// A lock that follows `mode`. In [`ThreadMode::Single`] the kernel must support
+    /// `membarrier(2)` (Linux 4.14); where it does not, the lock spins instead.
     pub fn new(mode: ThreadMode, value: T) -> Self {
         let biased = mode == ThreadMode::Single && membarrier::available();
         Self {
@@ -75,7 +77,8 @@ impl<T> Lock<T> {
             return Some(guard);
         }
         if self.owner.load(Ordering::Acquire) != SHARED {
-            // Revoking the bias may wait for the owner, so it is not for a caller that does not want to wait.
+            // Revoking the bias may wait for the owner, so it is not for a caller that does not
+            // want to wait.
             return None;
         }
         let taken = self
@@ -88,8 +91,8 @@ impl<T> Lock<T> {
         })
     }
 
-    /// The same where the value may belong to another thread that has not been here for long: it is everybody's from here on. Waits for
-    /// that thread only if it is inside at this moment.
+    /// The same where the value may belong to another thread that has not been here for long: it is
+    /// everybody's from here on. Waits for that thread only if it is inside at this moment.
     pub fn try_lock_from_owner(&self) -> Option<LockGuard<'_, T>> {
         if let Some(guard) = self.try_biased() {
             return Some(guard);
@@ -124,8 +127,9 @@ impl<T> Lock<T> {
             return None;
         }
         self.owner_inside.store(true, Ordering::Relaxed);
-        // Pairs with the membarrier of `revoke_bias`: either that thread sees the store above, or we see its
-        // store to `owner` below. The processor's own barrier is paid by the revoking side only.
+        // Pairs with the membarrier of `revoke_bias`: either that thread sees the store above, or
+        // we see its store to `owner` below. The processor's own barrier is paid by the revoking
+        // side only.
         owner_fence();
         if self.owner.load(Ordering::Relaxed) == me {
             return Some(LockGuard {

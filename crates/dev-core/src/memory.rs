@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use vma_config::MemoryKind;
 
-/// Takes the pages of a mapping: where a control group limits huge pages, that is when they are refused, and
-/// without this call by `SIGBUS`. Unmaps what cannot be had.
+/// Takes the pages of a mapping: where a control group limits huge pages, that is when they are
+/// refused, and without this call by `SIGBUS`. Unmaps what cannot be had.
 fn populate(address: *mut libc::c_void, len_bytes: usize) -> io::Result<()> {
     // SAFETY: the range is a mapping that nobody else knows yet.
     if unsafe { libc::madvise(address, len_bytes, libc::MADV_POPULATE_WRITE) } == 0 {
@@ -25,31 +25,34 @@ fn populate(address: *mut libc::c_void, len_bytes: usize) -> io::Result<()> {
 /// Size of a huge page.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Page-aligned memory shared with devices. It is never unmapped while the process lives, because a device may
-/// still write to it.
+/// Page-aligned memory shared with devices. It is never unmapped while the process lives, because a
+/// device may still write to it.
 #[derive(Debug)]
 pub struct FrameMemory {
     base: NonNull<u8>,
     len_bytes: usize,
 }
 
-// SAFETY: the mapping is plain memory; who may touch which part is decided by the frame tokens of the pool.
+// SAFETY: the mapping is plain memory; who may touch which part is decided by the frame tokens of
+// the pool.
 unsafe impl Send for FrameMemory {}
 // SAFETY: as above: `&FrameMemory` alone gives no access to the bytes.
 unsafe impl Sync for FrameMemory {}
 
 impl FrameMemory {
-    /// Maps `len_bytes` of zeroed memory. A forked child does not get it: pages that a device has pinned would
-    /// have to be copied at fork, and the child has no use for them.
+    /// Maps `len_bytes` of zeroed memory. A forked child does not get it: pages that a device has
+    /// pinned would have to be copied at fork, and the child has no use for them.
     ///
     /// # Errors
-    /// The system refused, for [`MemoryKind::HugePages`] usually because too few are reserved (`/proc/sys/vm/nr_hugepages`).
+    /// The system refused, for [`MemoryKind::HugePages`] usually because too few are reserved
+    /// (`/proc/sys/vm/nr_hugepages`).
     pub fn map(len_bytes: usize, pages: MemoryKind) -> io::Result<Self> {
         let huge = match pages {
             MemoryKind::HugePages => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
             MemoryKind::Ordinary | MemoryKind::Contiguous => 0,
         };
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing
+        // memory.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -80,7 +83,8 @@ impl FrameMemory {
         Ok(Self { base, len_bytes })
     }
 
-    /// Takes all pages now, as registration with a device does. What cannot be had now is not missed before that.
+    /// Takes all pages now, as registration with a device does. What cannot be had now is not
+    /// missed before that.
     pub fn populate(&self) {
         let (address, len) = (self.base.as_ptr().cast(), self.len_bytes);
         // SAFETY: the range is the mapping, and its contents stay as they are.

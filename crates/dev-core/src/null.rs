@@ -1,5 +1,5 @@
-//! A device that is nowhere: what is sent is counted, what is received is a fixed list of frames, for measuring the
-//! layers above a device and for tests that need no root.
+//! A device that is nowhere: what is sent is counted, what is received is a fixed list of frames,
+//! for measuring the layers above a device and for tests that need no root.
 
 use std::collections::VecDeque;
 use std::io;
@@ -260,7 +260,8 @@ impl Steering for NullSteering {
 
     fn remove(&self, flow: &Flow) -> io::Result<()> {
         let mut flows = lock(&self.wire.flows);
-        // The newest first: with thousands of sockets, those that come and go are measured, not this search.
+        // The newest first: with thousands of sockets, those that come and go are measured, not
+        // this search.
         if let Some(place) = flows.iter().rposition(|known| known == flow) {
             flows.remove(place);
         }

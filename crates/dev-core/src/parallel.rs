@@ -12,8 +12,8 @@ pub fn threads_begin_with(begin: fn()) {
     let _ = BEGIN.set(begin);
 }
 
-/// Runs `aside` in a thread of its own, which takes no signals, while the caller does something else; one after the other where no thread
-/// is to be had.
+/// Runs `aside` in a thread of its own, which takes no signals, while the caller does something
+/// else; one after the other where no thread is to be had.
 pub fn parallel<A: Send, B>(aside: impl FnOnce() -> A + Send, here: impl FnOnce() -> B) -> (A, B) {
     let aside = Mutex::new(Some(aside));
     let take = || {
@@ -24,7 +24,8 @@ pub fn parallel<A: Send, B>(aside: impl FnOnce() -> A + Send, here: impl FnOnce(
         let before = swap_mask(u64::MAX);
         let spawned = thread::Builder::new()
             .name("vma-aside".to_owned())
-            // Else the standard library looks for a size in the environment, which another thread may be changing.
+            // Else the standard library looks for a size in the environment, which another thread
+            // may be changing.
             .stack_size(STACK_BYTES)
             .spawn_scoped(scope, || {
                 if let Some(begin) = BEGIN.get() {

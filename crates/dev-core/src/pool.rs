@@ -1,7 +1,8 @@
 //! Frames and the pool that owns them.
 //!
-//! A [`Frame`] is a token for one chunk of the pool's memory: there is one token per chunk, it is not `Clone`, and a
-//! chunk whose token was given to a device belongs to the device until the device names it again in a descriptor.
+//! A [`Frame`] is a token for one chunk of the pool's memory: there is one token per chunk, it is
+//! not `Clone`, and a chunk whose token was given to a device belongs to the device until the
+//! device names it again in a descriptor.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,7 +60,8 @@ pub struct FramePool {
     frame_count: u32,
     free: Lock<Vec<u32>>,
     exhausted: AtomicU64,
-    /// Fewer than [`Self::reserve`] frames are free. Changes rarely, so that asking costs no shared cache line.
+    /// Fewer than [`Self::reserve`] frames are free. Changes rarely, so that asking costs no shared
+    /// cache line.
     scarce: AtomicBool,
 }
 
@@ -91,7 +93,8 @@ impl FramePool {
     ) -> io::Result<Self> {
         assert!(frame_bytes.is_power_of_two() && (2048..=4096).contains(&frame_bytes));
         let memory = FrameMemory::map(frame_count as usize * usize::from(frame_bytes), pages)?;
-        // The most recently freed frame is the first to be used again: its lines are still in the cache.
+        // The most recently freed frame is the first to be used again: its lines are still in the
+        // cache.
         let free = (0..frame_count).rev().collect();
         Ok(Self {
             memory,
@@ -133,14 +136,16 @@ impl FramePool {
         self.exhausted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the free frames are for the rings: who holds data for long keeps them elsewhere. A hint that may be a moment old.
+    /// Whether the free frames are for the rings: who holds data for long keeps them elsewhere. A
+    /// hint that may be a moment old.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         self.scarce.load(Ordering::Relaxed)
     }
 
-    /// Free frames that are kept for the rings: sockets that nobody reads must not take them. As small as can be, because with many
-    /// queues few are free at the best of times, and large enough for bursts to deepen the rings.
+    /// Free frames that are kept for the rings: sockets that nobody reads must not take them. As
+    /// small as can be, because with many queues few are free at the best of times, and large
+    /// enough for bursts to deepen the rings.
     fn reserve(&self) -> usize {
         self.frame_count as usize / 8
     }
@@ -153,7 +158,8 @@ impl FramePool {
         }
     }
 
-    /// After one was given back; `free` there are. A little above the reserve, so that the hint does not flutter.
+    /// After one was given back; `free` there are. A little above the reserve, so that the hint
+    /// does not flutter.
     #[inline]
     fn frame_given(&self, free: usize) {
         if self.is_scarce() && free >= self.reserve() + self.reserve() / 2 {
@@ -211,10 +217,11 @@ impl FramePool {
     #[inline]
     pub fn data<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         debug_assert!(self.holds(frame));
-        // SAFETY: every Frame lies inside its chunk (checked where it is made), the chunk inside the mapping.
+        // SAFETY: every Frame lies inside its chunk (checked where it is made), the chunk inside
+        // the mapping.
         let first = unsafe { self.memory.base().add(self.start(frame)) };
-        // SAFETY: the bytes are mapped (above), and the token that is borrowed here is the only one for the chunk,
-        // so nothing writes to them meanwhile.
+        // SAFETY: the bytes are mapped (above), and the token that is borrowed here is the only one
+        // for the chunk, so nothing writes to them meanwhile.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), frame.len()) }
     }
 
@@ -223,7 +230,8 @@ impl FramePool {
         if usize::from(frame.offset) < LEN {
             return None;
         }
-        // SAFETY: that much of the chunk lies before the data (checked above), and the chunk inside the mapping.
+        // SAFETY: that much of the chunk lies before the data (checked above), and the chunk inside
+        // the mapping.
         let first = unsafe { self.memory.base().add(self.start(frame) - LEN) };
         // SAFETY: as in `data`.
         Some(unsafe { first.cast::<[u8; LEN]>().read() })
@@ -253,7 +261,8 @@ impl FramePool {
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), frame.len()) }
     }
 
-    /// The whole chunk of a frame for writing; [`FramePool::set_len`] says afterwards how much of it is data.
+    /// The whole chunk of a frame for writing; [`FramePool::set_len`] says afterwards how much of
+    /// it is data.
     #[inline]
     pub fn chunk_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
         frame.offset = 0;
@@ -265,7 +274,8 @@ impl FramePool {
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
     }
 
-    /// Says that the first `len` bytes of the chunk are data. Longer than the chunk is cut to the chunk.
+    /// Says that the first `len` bytes of the chunk are data. Longer than the chunk is cut to the
+    /// chunk.
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len: usize) {
         frame.offset = 0;
@@ -278,8 +288,8 @@ impl FramePool {
         self.start(frame) as u64
     }
 
-    /// Begins to bring `bytes` from an address, counted from the start of the pool's memory, into this core's cache. A hint
-    /// that may be wrong: any address will do.
+    /// Begins to bring `bytes` from an address, counted from the start of the pool's memory, into
+    /// this core's cache. A hint that may be wrong: any address will do.
     #[inline]
     pub fn prefetch(&self, address: u64, bytes: usize) {
         let Ok(address) = usize::try_from(address) else {
@@ -291,17 +301,18 @@ impl FramePool {
             .for_each(|offset| prefetch(first.wrapping_add(offset)));
     }
 
-    /// Gives a frame to a device: the address to put into its ring. The token is consumed; the chunk comes back
-    /// through [`FramePool::reclaim`].
+    /// Gives a frame to a device: the address to put into its ring. The token is consumed; the
+    /// chunk comes back through [`FramePool::reclaim`].
     #[inline]
     pub fn release_to_device(&self, frame: Frame) -> u64 {
         self.address(&frame)
     }
 
-    /// Takes a frame back from a device that names it in a descriptor. `None`: the descriptor points outside a chunk.
+    /// Takes a frame back from a device that names it in a descriptor. `None`: the descriptor
+    /// points outside a chunk.
     ///
-    /// The device must name only what [`FramePool::release_to_device`] gave it, each once; the kernel does
-    /// (AF_XDP checks every address that user space submits, `net/xdp/xsk_queue.h`).
+    /// The device must name only what [`FramePool::release_to_device`] gave it, each once; the
+    /// kernel does (AF_XDP checks every address that user space submits, `net/xdp/xsk_queue.h`).
     #[inline]
     pub fn reclaim(&self, address: u64, len: u32) -> Option<Frame> {
         let chunk = u32::try_from(address >> self.frame_bytes.trailing_zeros()).ok()?;

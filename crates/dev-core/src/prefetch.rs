@@ -1,16 +1,18 @@
 //! Asking for memory before it is needed.
 
-/// Asks the processor to fetch the cache line at `address`, which may be any: nothing is read, and no time is waited.
+/// Asks the processor to fetch the cache line at `address`, which may be any: nothing is read, and
+/// no time is waited.
 ///
-/// Tens of lines can be under way at once, while a read that needs the result of another waits for memory twice.
-/// On processors other than x86-64 and AArch64 this does nothing.
+/// Tens of lines can be under way at once, while a read that needs the result of another waits for
+/// memory twice. On processors other than x86-64 and AArch64 this does nothing.
 #[inline]
 pub fn prefetch(address: *const u8) {
     hint!(address, _MM_HINT_T0, "prfm pldl1keep, [{}]");
 }
 
-/// The same into the second cache, for what is needed later: more lines can be under way. Those that are too many are forgotten
-/// silently; Zen 5 keeps 30 for its first cache and 60 for its second.
+/// The same into the second cache, for what is needed later: more lines can be under way. Those
+/// that are too many are forgotten silently; Zen 5 keeps 30 for its first cache and 60 for its
+/// second.
 #[inline]
 pub fn prefetch_early(address: *const u8) {
     hint!(address, _MM_HINT_T1, "prfm pldl2keep, [{}]");
@@ -22,7 +24,8 @@ macro_rules! hint {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use core::arch::x86_64::{$x86_64, _mm_prefetch};
-            // SAFETY: the instruction is a hint: it reads nothing that a program can see and faults on no address.
+            // SAFETY: the instruction is a hint: it reads nothing that a program can see and faults
+            // on no address.
             unsafe { _mm_prefetch::<$x86_64>($address.cast()) };
         }
         #[cfg(all(target_arch = "aarch64", not(miri)))]

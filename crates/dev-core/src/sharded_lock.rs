@@ -1,7 +1,8 @@
 //! A lock in parts: what several have together, and what each of them has alone.
 //!
-//! Whoever holds one part may read what is common; whoever holds all of them may change it. So those who hold different parts neither
-//! wait for each other nor write to a cache line that the other reads. Changes are rare, and pay for that.
+//! Whoever holds one part may read what is common; whoever holds all of them may change it. So
+//! those who hold different parts neither wait for each other nor write to a cache line that the
+//! other reads. Changes are rare, and pay for that.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -21,8 +22,9 @@ pub struct ShardedLock<C, P> {
     others: Box<[Apart<Lock<P>>]>,
 }
 
-// SAFETY: parts are handed out to one thread at a time, which needs that they may move. What is common is read by several threads at
-// once, each with a part, and changed by one at a time, which has all parts.
+// SAFETY: parts are handed out to one thread at a time, which needs that they may move. What is
+// common is read by several threads at once, each with a part, and changed by one at a time, which
+// has all parts.
 unsafe impl<C: Send + Sync, P: Send> Sync for ShardedLock<C, P> {}
 
 impl<C, P> ShardedLock<C, P> {
@@ -61,7 +63,8 @@ impl<C, P> ShardedLock<C, P> {
         }
     }
 
-    /// The same if nobody is inside. A part that belongs to another thread by its mode is everybody's from here on.
+    /// The same if nobody is inside. A part that belongs to another thread by its mode is
+    /// everybody's from here on.
     pub fn try_lock(&self, number: usize) -> Option<ShardGuard<'_, C, P>> {
         Some(ShardGuard {
             part: self.part(number).try_lock_from_owner()?,
@@ -99,7 +102,8 @@ impl<C, P> ShardGuard<'_, C, P> {
     /// Both at once.
     #[inline]
     pub fn both(&mut self) -> (&C, &mut P) {
-        // SAFETY: it is changed by who holds all parts only, and the guard of one is borrowed as long as the reference.
+        // SAFETY: it is changed by who holds all parts only, and the guard of one is borrowed as
+        // long as the reference.
         (unsafe { &*self.common.get() }, &mut self.part)
     }
 
@@ -122,7 +126,8 @@ impl<C, P> Deref for AllGuard<'_, C, P> {
     type Target = C;
 
     fn deref(&self) -> &C {
-        // SAFETY: nobody else holds a part, so nobody else has a reference, but through this guard, which is borrowed.
+        // SAFETY: nobody else holds a part, so nobody else has a reference, but through this guard,
+        // which is borrowed.
         unsafe { &*self.common.get() }
     }
 }

@@ -33,7 +33,8 @@ impl Futex {
 
     fn call(&self, operation: libc::c_int, value: u32) {
         let timeout = std::ptr::null::<libc::timespec>();
-        // SAFETY: the word outlives the call and the timeout is null, which FUTEX_WAIT and FUTEX_WAKE allow.
+        // SAFETY: the word outlives the call and the timeout is null, which FUTEX_WAIT and
+        // FUTEX_WAKE allow.
         unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, value, timeout) };
     }
 }
@@ -64,8 +65,8 @@ pub fn thread_token() -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let token: usize;
-        // SAFETY: on x86-64 Linux the first word of the thread control block is its own address (ELF TLS ABI),
-        // and reading it has no side effects.
+        // SAFETY: on x86-64 Linux the first word of the thread control block is its own address
+        // (ELF TLS ABI), and reading it has no side effects.
         unsafe {
             std::arch::asm!("mov {}, fs:0", out(reg) token, options(nostack, preserves_flags, readonly, pure));
         }
@@ -95,8 +96,9 @@ pub(crate) mod membarrier {
 
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// Registers the process once; a forked child inherits that. No thread waits for another here: a child may be born
-    /// at any moment. `false` also from the first time on that the call was refused.
+    /// Registers the process once; a forked child inherits that. No thread waits for another here:
+    /// a child may be born at any moment. `false` also from the first time on that the call was
+    /// refused.
     pub(crate) fn available() -> bool {
         match KNOWN.load(Ordering::Relaxed) {
             UNKNOWN => {
@@ -109,8 +111,9 @@ pub(crate) mod membarrier {
         }
     }
 
-    /// What the other threads have stored before is seen afterwards, and they see what this one has stored. A process that
-    /// gives up the right to the call (seccomp(2)) pays with a short wait, once a lock.
+    /// What the other threads have stored before is seen afterwards, and they see what this one has
+    /// stored. A process that gives up the right to the call (seccomp(2)) pays with a short wait,
+    /// once a lock.
     pub(crate) fn all_threads() {
         if call(PRIVATE_EXPEDITED) {
             return;

@@ -1,5 +1,5 @@
-//! A program gives up the right to `membarrier(2)` after its first sockets, as a seccomp filter does, and breaks the promise of
-//! thread mode 0.
+//! A program gives up the right to `membarrier(2)` after its first sockets, as a seccomp filter
+//! does, and breaks the promise of thread mode 0.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! `floor server INTERFACE SECONDS` and `floor client INTERFACE PEER-MAC SECONDS`: prints one line of JSON. The interface,
-//! usually one end of a veth pair in a namespace, is taken from the kernel meanwhile.
+//! `floor server INTERFACE SECONDS` and `floor client INTERFACE PEER-MAC SECONDS`: prints one line
+//! of JSON. The interface, usually one end of a veth pair in a namespace, is taken from the kernel
+//! meanwhile.
 
 use std::error::Error;
 use std::ffi::CString;

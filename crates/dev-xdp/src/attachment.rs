@@ -1,8 +1,9 @@
-//! The XDP program on an interface: there while it is needed, away while nothing is steered, away for good when the interface is
-//! given up.
+//! The XDP program on an interface: there while it is needed, away while nothing is steered, away
+//! for good when the interface is given up.
 //!
-//! The generic path makes room in front of each packet before it runs a program, which costs as much as a small packet does otherwise.
-//! A process that has opened its sockets and left them to its children would slow them down for nothing.
+//! The generic path makes room in front of each packet before it runs a program, which costs as
+//! much as a small packet does otherwise. A process that has opened its sockets and left them to
+//! its children would slow them down for nothing.
 
 use std::io;
 
@@ -67,8 +68,9 @@ impl Attached {
         &self.parts.maps
     }
 
-    /// Takes the program away until it is [needed](Self::resume) again. Not in native mode: there drivers set up their rings anew for
-    /// that, and some do not send from AF_XDP sockets without a program.
+    /// Takes the program away until it is [needed](Self::resume) again. Not in native mode: there
+    /// drivers set up their rings anew for that, and some do not send from AF_XDP sockets without a
+    /// program.
     pub(crate) fn rest(&mut self) {
         if self.state == State::Attached && self.parts.mode == AttachMode::Generic {
             self.detach();
@@ -80,12 +82,14 @@ impl Attached {
         self.state == State::Resting
     }
 
-    /// Whether an administrator has detached the program (`bpftool link detach`), or the interface is gone.
+    /// Whether an administrator has detached the program (`bpftool link detach`), or the interface
+    /// is gone.
     pub(crate) fn is_taken_away(&self) -> bool {
         self.state == State::Attached && self.link.is_detached()
     }
 
-    /// Puts the program back. In the interface's network namespace: there its index means what it meant.
+    /// Puts the program back. In the interface's network namespace: there its index means what it
+    /// meant.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         match self.state {
             State::Attached | State::GivenBack => return Ok(()),

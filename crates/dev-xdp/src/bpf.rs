@@ -1,5 +1,5 @@
-//! The XDP program that picks our flows out of an interface's traffic: its source, its maps, and the
-//! bpf(2) calls that load and attach it.
+//! The XDP program that picks our flows out of an interface's traffic: its source, its maps, and
+//! the bpf(2) calls that load and attach it.
 //!
 //! The program is assembled here and handed to the kernel as instructions; no compiler, object file
 //! or loader library takes part. Read first: kernel `Documentation/bpf/standardization/` for the

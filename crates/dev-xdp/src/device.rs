@@ -34,9 +34,10 @@ use sizes::{faster_in_generic_mode, has_partial_checksums, rx_entries, tx_entrie
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
 const ETHERNET_HEADER_BYTES: u32 = 14;
-/// Frames that an open interface keeps ready for receiving, over all its queues: at most half of those that are free. They bridge
-/// the time in which the program does not run: 30 ms of 133,000 packets a second are 4,096, which is half of the default pool. The
-/// queues of 200 sockets of the kernel's with default buffers hold 55,400.
+/// Frames that an open interface keeps ready for receiving, over all its queues: at most half of
+/// those that are free. They bridge the time in which the program does not run: 30 ms of 133,000
+/// packets a second are 4,096, which is half of the default pool. The queues of 200 sockets of the
+/// kernel's with default buffers hold 55,400.
 const RX_FRAMES_MAX: u32 = 65_536;
 const RX_FRAMES_PER_QUEUE_MIN: u32 = 64;
 /// Entries of each TX ring, and of all together if the pool is small.
@@ -50,8 +51,8 @@ const FLOW_CAPACITY: u32 = 65_536;
 pub struct XdpBackend {
     mode: XdpMode,
     prefetch_bytes: usize,
-    /// A bound socket with the pool's memory registered, for later sockets to share, and whether it takes packets in pieces: those
-    /// that share its memory do, too.
+    /// A bound socket with the pool's memory registered, for later sockets to share, and whether it
+    /// takes packets in pieces: those that share its memory do, too.
     donor: Mutex<Option<(Arc<OwnDescriptor>, bool)>>,
     /// Links that had a queue which nobody released in time.
     busy: Mutex<HashSet<u32>>,
@@ -64,8 +65,8 @@ pub struct XdpBackend {
 }
 
 impl XdpBackend {
-    /// A back-end that attaches its program as `mode` says, and brings up to `prefetch_bytes` of a received frame into the cache
-    /// as soon as it is there.
+    /// A back-end that attaches its program as `mode` says, and brings up to `prefetch_bytes` of a
+    /// received frame into the cache as soon as it is there.
     pub fn new(mode: XdpMode, prefetch_bytes: usize) -> Self {
         Self {
             mode,
@@ -78,7 +79,8 @@ impl XdpBackend {
         }
     }
 
-    /// The same with a directory for files of which later processes learn what a card has kept of this one, should it be killed.
+    /// The same with a directory for files of which later processes learn what a card has kept of
+    /// this one, should it be killed.
     pub fn remembered_in(self, directory: Option<PathBuf>) -> Self {
         Self { directory, ..self }
     }
@@ -106,7 +108,8 @@ impl XdpBackend {
             .map(|(fd, _)| open(Umem::ShareWith(fd.as_fd())));
         let opened = match shared {
             Some(Err(error)) if !is_busy(&error) => {
-                // The donor's interface is gone (EBADF), or its mode does not suit this device (EOPNOTSUPP).
+                // The donor's interface is gone (EBADF), or its mode does not suit this device
+                // (EOPNOTSUPP).
                 open(Umem::Register)
             }
             Some(opened) => opened,
@@ -144,7 +147,8 @@ impl XdpBackend {
         Ok(held)
     }
 
-    /// How the program of an interface sees what frames do not show, and what there is to say of it.
+    /// How the program of an interface sees what frames do not show, and what there is to say of
+    /// it.
     fn metadata(
         &self,
         link: &LinkSpec,
@@ -395,8 +399,8 @@ fn with_first(error: &OpenError, first: AttachMode, note: &str) -> String {
     }
 }
 
-/// In generic mode every frame sent is a packet of the kernel's by itself; a device that cuts segments gets many as one. Without it
-/// the port works as well.
+/// In generic mode every frame sent is a packet of the kernel's by itself; a device that cuts
+/// segments gets many as one. Without it the port works as well.
 fn segmenter(link: &LinkSpec, attach: AttachMode) -> io::Result<Option<XdpSegmenter>> {
     if attach == AttachMode::Native || !ethtool::segments_tcp(&link.name) {
         return Ok(None);
@@ -404,7 +408,8 @@ fn segmenter(link: &LinkSpec, attach: AttachMode) -> io::Result<Option<XdpSegmen
     XdpSegmenter::open(link).map(Some)
 }
 
-/// Without notes, several datagrams of a kernel sender would arrive as one, and those of other VLANs as ours.
+/// Without notes, several datagrams of a kernel sender would arrive as one, and those of other
+/// VLANs as ours.
 fn without_notes(error: &NotesError) -> OpenError {
     OpenError {
         held: false,

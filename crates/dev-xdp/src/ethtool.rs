@@ -127,7 +127,8 @@ pub(crate) fn stamps_received(interface: &str) -> bool {
     asked && info.flags & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0
 }
 
-/// A socket through which interfaces of the calling thread's network namespace are asked, from whichever one.
+/// A socket through which interfaces of the calling thread's network namespace are asked, from
+/// whichever one.
 pub(crate) fn socket() -> Option<OwnDescriptor> {
     any_socket().map(OwnDescriptor::new)
 }
@@ -139,7 +140,8 @@ fn any_socket() -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Has the kernel fill in the answer to the command that `request` begins with. `false`: it did not.
+/// Has the kernel fill in the answer to the command that `request` begins with. `false`: it did
+/// not.
 ///
 /// # Safety
 /// `R` must be the struct that the command reads and writes.
@@ -169,8 +171,8 @@ pub(crate) unsafe fn ask_through<R>(
         *to = from.cast_signed();
     }
     envelope.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
-    // SAFETY: the kernel reads `envelope` and writes `request`, which outlive the call and have the layout that the caller
-    // vouches for.
+    // SAFETY: the kernel reads `envelope` and writes `request`, which outlive the call and have the
+    // layout that the caller vouches for.
     match unsafe { libc::ioctl(socket, libc::SIOCETHTOOL, &raw mut envelope) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,8 +1,10 @@
-//! The end of the process, which closes its descriptors one after the other. An AF_XDP socket and a packet socket take an RCU grace period
-//! each, some ten milliseconds, for which the process's parent would wait.
+//! The end of the process, which closes its descriptors one after the other. An AF_XDP socket and a
+//! packet socket take an RCU grace period each, some ten milliseconds, for which the process's
+//! parent would wait.
 //!
-//! A descriptor that is on its way through a socket (`SCM_RIGHTS`) which nobody but itself keeps is closed by the kernel's garbage
-//! collector (`net/unix/garbage.c`), since Linux 6.10 in a thread of the kernel's own, and before by the process as without this.
+//! A descriptor that is on its way through a socket (`SCM_RIGHTS`) which nobody but itself keeps is
+//! closed by the kernel's garbage collector (`net/unix/garbage.c`), since Linux 6.10 in a thread of
+//! the kernel's own, and before by the process as without this.
 
 use std::ffi::c_int;
 use std::io;
@@ -29,7 +31,8 @@ pub(crate) fn leave_to_kernel(fds: &[RawFd]) -> io::Result<()> {
     let fds = &fds[..fds.len().min(FDS_MAX)];
     let numbers = std::iter::once(kept.as_raw_fd()).chain(fds.iter().copied());
     send(sender.as_raw_fd(), numbers)?;
-    // The process's end closes them: first of all all numbers, then the sender, which calls the collector.
+    // The process's end closes them: first of all all numbers, then the sender, which calls the
+    // collector.
     let mut open = KEPT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.push([kept, sender]);
     Ok(())
@@ -109,7 +112,8 @@ mod tests {
     fn the_kernel_closes_what_a_process_that_has_ended_leaves_to_it() {
         let (mut reader, writer) = UnixStream::pair().unwrap();
         let (fd, late) = (writer.as_raw_fd(), reader.as_raw_fd());
-        // SAFETY: the child makes system calls only, but for a little memory that it gets of its own thread's.
+        // SAFETY: the child makes system calls only, but for a little memory that it gets of its
+        // own thread's.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // Another test's thread may have been changing the numbers.

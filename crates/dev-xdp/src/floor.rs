@@ -1,5 +1,5 @@
-//! The smallest AF_XDP ping-pong: a program that redirects everything, two rings, no stack. What a stack adds is measured
-//! against it.
+//! The smallest AF_XDP ping-pong: a program that redirects everything, two rings, no stack. What a
+//! stack adds is measured against it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -34,7 +34,8 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Takes over queue 0 of an interface: until the value is dropped, the kernel gets none of its packets.
+    /// Takes over queue 0 of an interface: until the value is dropped, the kernel gets none of its
+    /// packets.
     ///
     /// # Errors
     /// What the system refused.
@@ -104,11 +105,11 @@ impl Floor {
         count
     }
 
-    /// Sends pings to `peer` and waits for each to come back, for as long as `duration`. Returns the round trips in
-    /// nanoseconds.
+    /// Sends pings to `peer` and waits for each to come back, for as long as `duration`. Returns
+    /// the round trips in nanoseconds.
     ///
-    /// Only the answer to the last ping counts: what the peer's kernel sends by itself would otherwise be taken for one,
-    /// and from then on two pings would be under way at once.
+    /// Only the answer to the last ping counts: what the peer's kernel sends by itself would
+    /// otherwise be taken for one, and from then on two pings would be under way at once.
     pub fn measure(&mut self, mac: [u8; 6], peer: [u8; 6], duration: Duration) -> Vec<u32> {
         let Self {
             pool, rx, tx, kick, ..

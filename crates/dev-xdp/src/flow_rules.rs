@@ -1,5 +1,6 @@
-//! Rules of a network card that bring flows by chosen queues ("n-tuple filters", `ethtool -N`): `ETHTOOL_SRXCLSRLINS` of
-//! `include/uapi/linux/ethtool.h`. What no rule is about comes by the queue that the card chooses.
+//! Rules of a network card that bring flows by chosen queues ("n-tuple filters", `ethtool -N`):
+//! `ETHTOOL_SRXCLSRLINS` of `include/uapi/linux/ethtool.h`. What no rule is about comes by the
+//! queue that the card chooses.
 
 mod ledger;
 
@@ -107,7 +108,8 @@ impl Rxnfc {
             (Protocol::Tcp, false) => TCP_V6_FLOW,
             (Protocol::Udp, false) => UDP_V6_FLOW,
         };
-        // Source and destination, then their ports, both as on the wire (`struct ethtool_tcpip4_spec` and `_tcpip6_spec`).
+        // Source and destination, then their ports, both as on the wire (`struct
+        // ethtool_tcpip4_spec` and `_tcpip6_spec`).
         let len = if is_v4 { 4 } else { 16 };
         let mut put = |end: SocketAddr, place: usize| {
             let address = match end {
@@ -190,7 +192,8 @@ impl Card for Ioctl {
             places: [0; PLACES_MAX],
         });
         message.head.rule_count = PLACES_MAX as u32;
-        // SAFETY: the command writes as many places behind the struct as `rule_count` says, which are there.
+        // SAFETY: the command writes as many places behind the struct as `rule_count` says, which
+        // are there.
         unsafe { ethtool::ask_through(self.fd(), &self.interface, &mut *message) }?;
         let count = (message.head.rule_count as usize).min(PLACES_MAX);
         Ok((message.places[..count].to_vec(), message.head.data))
@@ -206,9 +209,10 @@ pub(crate) struct FlowRules {
 }
 
 impl FlowRules {
-    /// Those of an interface that the calling thread sees by this name and index, of which it has several queues or rings, and which
-    /// is this process's. What others left there when they were killed is taken away, if it is known from `directory`, where it is
-    /// written down what this process makes.
+    /// Those of an interface that the calling thread sees by this name and index, of which it has
+    /// several queues or rings, and which is this process's. What others left there when they were
+    /// killed is taken away, if it is known from `directory`, where it is written down what this
+    /// process makes.
     pub(crate) fn of(interface: &str, index: u32, directory: Option<&Path>) -> Self {
         let card = ethtool::socket().map(|socket| Ioctl {
             socket,

@@ -1,8 +1,9 @@
-//! The AF_XDP back-end: moves the frames of chosen flows between an interface and user space, and leaves everything
-//! else to the kernel.
+//! The AF_XDP back-end: moves the frames of chosen flows between an interface and user space, and
+//! leaves everything else to the kernel.
 //!
-//! Read first: kernel `Documentation/networking/af_xdp.rst`. The way of a received frame: driver or generic receive
-//! path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the frame's queue, [`XdpRx`].
+//! Read first: kernel `Documentation/networking/af_xdp.rst`. The way of a received frame: driver or
+//! generic receive path, [`bpf::program`] (our flow? else `XDP_PASS`), the AF_XDP socket of the
+//! frame's queue, [`XdpRx`].
 
 #![allow(
     clippy::cast_possible_truncation,

@@ -1,5 +1,6 @@
-//! What an interface's XDP program must ask beyond the frame itself, in each mode and with each driver: packets that are several
-//! datagrams, and VLAN tags that are not in the frame. The frames of other VLANs would be taken for ours.
+//! What an interface's XDP program must ask beyond the frame itself, in each mode and with each
+//! driver: packets that are several datagrams, and VLAN tags that are not in the frame. The frames
+//! of other VLANs would be taken for ours.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,8 @@ use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 pub(crate) enum MetadataSource {
     /// There is nothing more to see, or no way to.
     FramesOnly,
-    /// Through notes. They stay for the life of the process, as their descriptors do; they are taken while they are held.
+    /// Through notes. They stay for the life of the process, as their descriptors do; they are
+    /// taken while they are held.
     Notes(Arc<SkbNotes>, Mutex<Option<Held>>),
     /// Through the driver.
     Driver(DriverTags),

@@ -1,6 +1,6 @@
-//! The single-producer, single-consumer rings that a process shares with the kernel (`include/uapi/linux/if_xdp.h`,
-//! `net/xdp/xsk_queue.h`). Each side exposes the legal half only: we produce to the fill and TX rings and consume
-//! from the completion and RX rings.
+//! The single-producer, single-consumer rings that a process shares with the kernel
+//! (`include/uapi/linux/if_xdp.h`, `net/xdp/xsk_queue.h`). Each side exposes the legal half only:
+//! we produce to the fill and TX rings and consume from the completion and RX rings.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,8 +34,8 @@ unsafe impl<T: Send> Send for Producer<T> {}
 
 impl<T: Copy> Producer<T> {
     /// # Safety
-    /// The layout must point at a live ring of `size` entries whose producer side nobody else writes, and stay
-    /// mapped as long as the value lives.
+    /// The layout must point at a live ring of `size` entries whose producer side nobody else
+    /// writes, and stay mapped as long as the value lives.
     pub(crate) unsafe fn new(layout: Layout<T>) -> Self {
         debug_assert!(layout.size.is_power_of_two());
         // SAFETY: the caller says that the ring is live.
@@ -49,9 +49,10 @@ impl<T: Copy> Producer<T> {
         }
     }
 
-    /// Entries that can be written for certain, when up to `wanted` are asked for; they may be more. What the other side has consumed
-    /// is not room yet: the kernel says so later than it hands on what it made of it (`xsk_flush` in `net/xdp/xsk.c` shows a
-    /// received frame before it releases the fill ring's entry, and a kick releases the TX ring's at its end).
+    /// Entries that can be written for certain, when up to `wanted` are asked for; they may be
+    /// more. What the other side has consumed is not room yet: the kernel says so later than it
+    /// hands on what it made of it (`xsk_flush` in `net/xdp/xsk.c` shows a received frame before it
+    /// releases the fill ring's entry, and a kick releases the TX ring's at its end).
     #[inline]
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let used = self.next.wrapping_sub(self.consumer_seen);
@@ -70,8 +71,8 @@ impl<T: Copy> Producer<T> {
         let index = (self.next & (self.layout.size - 1)) as usize;
         // SAFETY: `index < size`.
         let slot = unsafe { self.layout.entries.add(index) };
-        // SAFETY: the slot is free: the other side has consumed it (checked above) and will not look at it before it
-        // is published.
+        // SAFETY: the slot is free: the other side has consumed it (checked above) and will not
+        // look at it before it is published.
         unsafe { slot.write(entry) };
         self.next = self.next.wrapping_add(1);
         true
@@ -204,7 +205,8 @@ pub(crate) struct ConsumerWatch {
     size: u32,
 }
 
-// SAFETY: it only reads two atomics, which live as long as the ring's mapping (contract of `Consumer::new`: for good).
+// SAFETY: it only reads two atomics, which live as long as the ring's mapping (contract of
+// `Consumer::new`: for good).
 unsafe impl Send for ConsumerWatch {}
 // SAFETY: as above.
 unsafe impl Sync for ConsumerWatch {}
@@ -212,15 +214,18 @@ unsafe impl Sync for ConsumerWatch {}
 impl ConsumerWatch {
     /// Entries that wait, and the number of the first of them.
     ///
-    /// Entries are handed on before their slots are released (`RxQueue::take`), so one that was handed on only in part still waits
-    /// here. Both indexes are acquired:
-    /// * The consumer's, because it pairs with the store of [`Consumer::release`]: who finds that nothing waits sees what was done with
-    ///   the entries, a socket's readiness above all, and may go to sleep on it.
-    /// * The producer's, because it keeps the load of the consumer's behind it. What is taken between the two makes the answer smaller,
-    ///   so nobody takes a lock for entries that were gone before. What the kernel adds meanwhile is for the next look, or for the
-    ///   descriptor that the caller sleeps on.
+    /// Entries are handed on before their slots are released (`RxQueue::take`), so one that was
+    /// handed on only in part still waits here. Both indexes are acquired:
+    /// * The consumer's, because it pairs with the store of [`Consumer::release`]: who finds that
+    ///   nothing waits sees what was done with the entries, a socket's readiness above all, and may
+    ///   go to sleep on it.
+    /// * The producer's, because it keeps the load of the consumer's behind it. What is taken
+    ///   between the two makes the answer smaller, so nobody takes a lock for entries that were
+    ///   gone before. What the kernel adds meanwhile is for the next look, or for the descriptor
+    ///   that the caller sleeps on.
     ///
-    /// The entries themselves are read by who holds the consumer's lock, and has acquired the producer's index anew.
+    /// The entries themselves are read by who holds the consumer's lock, and has acquired the
+    /// producer's index anew.
     #[inline]
     pub(crate) fn waiting(&self) -> (u32, u32) {
         // SAFETY: the ring is live (contract of `Consumer::new`).

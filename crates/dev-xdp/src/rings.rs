@@ -1,4 +1,5 @@
-//! The data path of an open interface: receiving sides over its queues, sending sides, and the kick of each.
+//! The data path of an open interface: receiving sides over its queues, sending sides, and the kick
+//! of each.
 
 mod receive;
 mod send;

@@ -1,5 +1,6 @@
-//! TCP segments that the device cuts: AF_XDP has no way to ask for that, a packet socket has (`packet(7)`, `PACKET_VNET_HDR`;
-//! `packet_snd` in `net/packet/af_packet.c`, `include/linux/virtio_net.h`).
+//! TCP segments that the device cuts: AF_XDP has no way to ask for that, a packet socket has
+//! (`packet(7)`, `PACKET_VNET_HDR`; `packet_snd` in `net/packet/af_packet.c`,
+//! `include/linux/virtio_net.h`).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -39,7 +40,8 @@ const CHECKSUM_OFFSET: u16 = 16;
 const FLAGS_OFFSET: usize = 13;
 const CWR: u8 = 0x80;
 
-/// Parts of a payload. A send queue has a dozen in one packet at most, for each is as long as those before it together.
+/// Parts of a payload. A send queue has a dozen in one packet at most, for each is as long as those
+/// before it together.
 const PARTS_MAX: usize = 16;
 
 /// Packets refused in a row for want of memory after which nothing more is expected.
@@ -103,7 +105,8 @@ impl XdpSegmenter {
             libc::EAGAIN | libc::EINTR => Segmented::Full,
             libc::ENOBUFS | libc::ENOMEM => {
                 let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
-                // A device that does not cut any more answers so, too: what the kernel cuts for it does not go past its queue.
+                // A device that does not cut any more answers so, too: what the kernel cuts for it
+                // does not go past its queue.
                 if refusals < REFUSALS_MAX && ethtool::segments_tcp(&self.interface) {
                     Segmented::Full
                 } else {
@@ -162,7 +165,8 @@ impl Segmenter for XdpSegmenter {
         message.msg_iov = list.as_mut_ptr().cast();
         message.msg_iovlen = count;
         let fd = self.fd.as_raw_fd();
-        // SAFETY: the first `count` parts were written, and what they refer to is borrowed by this call; the kernel only reads it.
+        // SAFETY: the first `count` parts were written, and what they refer to is borrowed by this
+        // call; the kernel only reads it.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_sendmsg,
@@ -181,7 +185,8 @@ impl Segmenter for XdpSegmenter {
     }
 }
 
-/// Where the TCP header begins in a frame, behind those of Ethernet and IP without options, and what a packet of its kind is called.
+/// Where the TCP header begins in a frame, behind those of Ethernet and IP without options, and
+/// what a packet of its kind is called.
 fn family(headers: &[u8]) -> (u16, u8) {
     match headers.get(12..14) {
         Some([0x86, 0xdd]) => (54, VIRTIO_NET_HDR_GSO_TCPV6),
@@ -234,7 +239,8 @@ mod tests {
 
     use super::*;
 
-    /// veth takes it to the other end uncut. The kernel refuses a packet that is not what its header says.
+    /// veth takes it to the other end uncut. The kernel refuses a packet that is not what its
+    /// header says.
     #[test]
     fn packets_of_both_families_are_taken_whole() {
         let pair = or_skip!(testkit::Namespaces::new().ipv6().create());

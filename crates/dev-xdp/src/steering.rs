@@ -1,5 +1,5 @@
-//! Which flows the XDP program redirects: 3-tuples (everything that reaches a port) and 5-tuples (one peer only),
-//! kept in the program's two maps.
+//! Which flows the XDP program redirects: 3-tuples (everything that reaches a port) and 5-tuples
+//! (one peer only), kept in the program's two maps.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -57,7 +57,8 @@ impl Queues {
 #[derive(Debug)]
 struct Steered {
     attached: Attached,
-    /// Ports that everything comes here for, at one address or, with the unspecified one, at any of the interface.
+    /// Ports that everything comes here for, at one address or, with the unspecified one, at any of
+    /// the interface.
     ports: HashSet<(Protocol, SocketAddr)>,
     /// The addresses of the interface.
     addresses: HashSet<IpAddr>,
@@ -103,8 +104,8 @@ impl XdpSteering {
 }
 
 impl Steered {
-    /// Whether the map has room for all flows of one peer, those with it that have no entry while their port is steered: else they could
-    /// not go on without the port.
+    /// Whether the map has room for all flows of one peer, those with it that have no entry while
+    /// their port is steered: else they could not go on without the port.
     fn has_room(&self) -> bool {
         let flows = self.exact.len() + self.covered.len() + self.exemptions();
         flows < self.attached.maps().capacity() as usize
@@ -118,7 +119,8 @@ impl Steered {
         !self.ports.is_empty() || !self.exact.is_empty()
     }
 
-    /// The port that brings a flow's packets here, for all that reaches it comes here: at its address, or at any of the interface.
+    /// The port that brings a flow's packets here, for all that reaches it comes here: at its
+    /// address, or at any of the interface.
     fn port_of(&self, flow: &Flow) -> Option<(Protocol, SocketAddr)> {
         let port = (flow.protocol, flow.local);
         if self.ports.contains(&port) {

@@ -1,4 +1,5 @@
-//! An AF_XDP socket: creation, memory registration, rings and binding (`Documentation/networking/af_xdp.rst`).
+//! An AF_XDP socket: creation, memory registration, rings and binding
+//! (`Documentation/networking/af_xdp.rst`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -43,11 +44,12 @@ pub(crate) struct Sizes {
     pub(crate) tx: u32,
 }
 
-/// A bound socket and our ends of its rings. The rings' memory stays as long as the process: a ring end may be in
-/// use by a thread while the port is torn down, when its interface is gone, or left to another process ([`Mapping::detach`]).
+/// A bound socket and our ends of its rings. The rings' memory stays as long as the process: a ring
+/// end may be in use by a thread while the port is torn down, when its interface is gone, or left
+/// to another process ([`Mapping::detach`]).
 ///
-/// It does not send: whoever waits for a socket that does drives its TX ring, under a mutex that is held while another thread's
-/// frames are delivered (kernel `xsk_poll`, net/xdp/xsk.c).
+/// It does not send: whoever waits for a socket that does drives its TX ring, under a mutex that is
+/// held while another thread's frames are delivered (kernel `xsk_poll`, net/xdp/xsk.c).
 #[derive(Debug)]
 pub(crate) struct Xsk {
     pub(crate) fd: Arc<OwnDescriptor>,
@@ -85,16 +87,19 @@ impl Mapping {
     pub(crate) unsafe fn detach(&self) -> io::Result<()> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing
+        // memory.
         let copy = unsafe { libc::mmap(std::ptr::null_mut(), self.len, access, flags, -1, 0) };
         if copy == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: both are mapped for `len` bytes and are two mappings; nobody else writes (the caller's promise).
+        // SAFETY: both are mapped for `len` bytes and are two mappings; nobody else writes (the
+        // caller's promise).
         unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr(), copy.cast(), self.len) };
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let place = self.base.as_ptr().cast::<libc::c_void>();
-        // SAFETY: the ring's mapping, which lives for good, is replaced by one of its length, and content, at once.
+        // SAFETY: the ring's mapping, which lives for good, is replaced by one of its length, and
+        // content, at once.
         let moved = unsafe { libc::mremap(copy, self.len, self.len, flags, place) };
         if moved == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -140,7 +145,8 @@ impl Xsk {
             map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, &offsets.cr, sizes.tx)?;
         let (rx, rx_at) = map(&fd, XDP_PGOFF_RX_RING, &offsets.rx, sizes.rx)?;
         bind(&fd, link_index, queue, umem, binding, patience)?;
-        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
+        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody
+        // else has our end.
         let fill = unsafe { Producer::new(fill) };
         // SAFETY: as above.
         let completion = unsafe { Consumer::new(completion) };
@@ -171,15 +177,17 @@ impl SendingXsk {
         let (tx, mapping) = map(&fd, XDP_PGOFF_TX_RING, &offsets.tx, sizes.tx)?;
         let umem = Umem::ShareWith(receiving.fd.as_fd());
         bind(&fd, link_index, queue, umem, binding, Patience::Short)?;
-        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody else has our end.
+        // SAFETY: the layout was just mapped from a fresh socket, stays mapped for good, and nobody
+        // else has our end.
         let tx = unsafe { Producer::new(tx) };
         let fd = Arc::new(fd);
         Ok(Self { fd, tx, mapping })
     }
 }
 
-/// The kernel releases the queue of a socket that was closed, or whose process has ended, in the background, which takes a while on a
-/// busy machine. The XDP program is attached by then, so hardly anybody else has the queue.
+/// The kernel releases the queue of a socket that was closed, or whose process has ended, in the
+/// background, which takes a while on a busy machine. The XDP program is attached by then, so
+/// hardly anybody else has the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
     /// For a first attempt to open the interface.
@@ -222,7 +230,8 @@ fn register(fd: &OwnDescriptor, pool: &FramePool) -> io::Result<()> {
     Ok(sockopt::set_xdp_umem_reg(fd, registration)?)
 }
 
-/// Frames that a socket has dropped for lack of an empty frame or of room in its RX ring (`XDP_STATISTICS`).
+/// Frames that a socket has dropped for lack of an empty frame or of room in its RX ring
+/// (`XDP_STATISTICS`).
 pub(crate) fn dropped(fd: impl AsFd) -> u64 {
     sockopt::xdp_statistics(fd).map_or(0, |statistics| {
         statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0)
@@ -258,10 +267,11 @@ fn map<T>(
         Some(base) if address != libc::MAP_FAILED => base,
         _ => return Err(io::Error::last_os_error()),
     };
-    // A forked child closes its copies of our descriptors; the mapping would keep the socket alive in it.
-    // SAFETY: the range is the mapping made above.
+    // A forked child closes its copies of our descriptors; the mapping would keep the socket alive
+    // in it. SAFETY: the range is the mapping made above.
     unsafe { libc::madvise(address, len, libc::MADV_DONTFORK) };
-    // SAFETY: the kernel's offsets lie inside the mapping, whose length was computed from the largest of them.
+    // SAFETY: the kernel's offsets lie inside the mapping, whose length was computed from the
+    // largest of them.
     let part = |offset: usize| unsafe { base.add(offset) };
     let layout = Layout {
         producer: part(at(offsets.producer)?).cast(),
@@ -283,7 +293,8 @@ fn bind(
 ) -> io::Result<()> {
     let with = |flags| SocketAddrXdp::new(flags, link_index, queue);
     match umem {
-        // The mode of a shared registration is that of its first socket; other flags are refused beside it.
+        // The mode of a shared registration is that of its first socket; other flags are refused
+        // beside it.
         Umem::ShareWith(shared_umem_fd) => {
             let addr = with(SocketAddrXdpFlags::XDP_SHARED_UMEM);
             let address = SocketAddrXdpWithSharedUmem {

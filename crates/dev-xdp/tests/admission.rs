@@ -1,4 +1,5 @@
-//! Connections whose handshake the kernel has not seen come into the queue of its listening socket, whole.
+//! Connections whose handshake the kernel has not seen come into the queue of its listening socket,
+//! whole.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +19,8 @@ use wire::EthernetAddresses;
 use wire::tcp::{Flags, Header, Options, Template, Timestamps};
 
 const PORT: u16 = 7800;
-/// In the subnet, and nobody's: what is sent there finds no neighbour, which could reset the connection.
+/// In the subnet, and nobody's: what is sent there finds no neighbour, which could reset the
+/// connection.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 99));
 const NOBODY_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 99));
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Pair::ADDRESS_A), PORT);

@@ -1,4 +1,5 @@
-//! More connections than the XDP program's map has room for: the one that finds it full is the kernel's, and nothing else changes.
+//! More connections than the XDP program's map has room for: the one that finds it full is the
+//! kernel's, and nothing else changes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -629,7 +629,8 @@ fn processes_without_cap_perfmon_get_the_same_verdicts() {
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 
-/// Takes capabilities from the effective set of the calling thread: capset(2), which libc does not wrap.
+/// Takes capabilities from the effective set of the calling thread: capset(2), which libc does not
+/// wrap.
 fn drop_capabilities(capabilities: &[u32]) {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = [VERSION_3, 0];
@@ -702,8 +703,8 @@ fn matches_are_redirected_only_to_a_queue_with_a_socket() {
     );
     fixture.assert_verdict(&changed(23, &[6]), Verdict::Pass, "not ours");
 
-    // The kernel takes the socket out of the map with its last descriptor. A child of another test may
-    // hold a copy until it executes its program.
+    // The kernel takes the socket out of the map with its last descriptor. A child of another test
+    // may hold a copy until it executes its program.
     drop(socket);
     let deadline = Instant::now() + Duration::from_secs(60);
     while fixture.program.test_run(&our_frame()).unwrap() != Verdict::Pass {

@@ -334,7 +334,8 @@ fn long_segments_match_if_they_come_in_pieces() {
     assert_verdicts(&program, datagram, Verdict::Pass);
 }
 
-/// The ports of both families have slots and tables of their own, and share the slot of their lower byte with others.
+/// The ports of both families have slots and tables of their own, and share the slot of their lower
+/// byte with others.
 #[test]
 fn ports_come_and_go_one_by_one() {
     let maps = or_skip!(maps());

@@ -1,4 +1,5 @@
-//! An interface of which nothing is steered has no program of ours, and its socket for sending all the same.
+//! An interface of which nothing is steered has no program of ours, and its socket for sending all
+//! the same.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

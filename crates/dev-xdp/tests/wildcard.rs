@@ -1,4 +1,5 @@
-//! Ports that are redirected at any address of the interface, by the XDP program, which the kernel runs on one frame at a time.
+//! Ports that are redirected at any address of the interface, by the XDP program, which the kernel
+//! runs on one frame at a time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +18,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const PORT: u16 = 5353;
 
-/// Of the two versions of IP: a peer, addresses of the interface of which the last two share a slot, and one that would have it, too.
+/// Of the two versions of IP: a peer, addresses of the interface of which the last two share a
+/// slot, and one that would have it, too.
 struct Version {
     peer: &'static str,
     own: [&'static str; 3],
@@ -145,7 +147,8 @@ fn a_port_at_any_address_of_the_interface() {
     }
 }
 
-/// A frame that is for others is not for who listens at any address: to all on the link, to a network, to a group.
+/// A frame that is for others is not for who listens at any address: to all on the link, to a
+/// network, to a group.
 #[test]
 fn no_broadcasts_and_groups() {
     let fixture = or_skip!(Fixture::new(&V4));
@@ -184,7 +187,8 @@ fn versions_and_protocols_have_ports_of_their_own() {
     }
 }
 
-/// What is in the way of none: ports at one address, flows of one peer, exemptions from a port of the same number.
+/// What is in the way of none: ports at one address, flows of one peer, exemptions from a port of
+/// the same number.
 fn beside_others(version: &Version, protocol: u8) -> Result<(), Skip> {
     let fixture = Fixture::new(version)?;
     let maps = &fixture.maps;

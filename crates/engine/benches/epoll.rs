@@ -1,7 +1,8 @@
 //! What an epoll set costs that has many members: `cargo bench -p engine --bench epoll`.
 //!
-//! Prints one line of JSON a case: the median over batches of the time for one call with ten members and with ten thousand, in turn.
-//! The library's part only, but for `kernel`, where the kernel's own `epoll_wait(2)` is in it. Needs that many descriptors.
+//! Prints one line of JSON a case: the median over batches of the time for one call with ten
+//! members and with ten thousand, in turn. The library's part only, but for `kernel`, where the
+//! kernel's own `epoll_wait(2)` is in it. Needs that many descriptors.
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 
@@ -91,7 +92,8 @@ fn allow_descriptors(count: usize) -> bool {
     known && unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0
 }
 
-/// An engine, and an epoll set with accelerated sockets in it. In the socket of one, the kernel's, something waits to be read.
+/// An engine, and an epoll set with accelerated sockets in it. In the socket of one, the kernel's,
+/// something waits to be read.
 struct Set {
     engine: &'static Engine<NullBackend>,
     epoll: OwnedFd,

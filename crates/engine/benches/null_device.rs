@@ -1,7 +1,7 @@
 //! What the socket layer costs a message and direction, without a device: `cargo bench -p engine --bench null_device`.
 //!
-//! Prints one line of JSON a case: the median over batches of the time for one call with a datagram of 64 bytes, the null
-//! device's own copy included.
+//! Prints one line of JSON a case: the median over batches of the time for one call with a datagram
+//! of 64 bytes, the null device's own copy included.
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 
@@ -36,7 +36,8 @@ fn main() {
             "_locked"
         };
         let (mut received, mut sent) = (Vec::new(), Vec::new());
-        // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each engine is one sample.
+        // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each
+        // engine is one sample.
         for _ in 0..ENGINES {
             let (engine, fd, socket) = set_up(mode);
             let mut buffer = [0u8; 2048];

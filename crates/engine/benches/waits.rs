@@ -1,8 +1,10 @@
-//! What a round of a server costs that waits before it reads: `poll` or `epoll_wait`, `recvfrom` and `sendto` through the socket layer and
-//! the null device. `cargo bench -p engine --bench waits`.
+//! What a round of a server costs that waits before it reads: `poll` or `epoll_wait`, `recvfrom`
+//! and `sendto` through the socket layer and the null device. `cargo bench -p engine --bench
+//! waits`.
 //!
-//! Prints one line of JSON a case: the median over batches of the time for one round with a datagram of 64 bytes. Each wait finds one.
-//! With `--quick` for counting instructions under callgrind, and with the name of a case for that case alone.
+//! Prints one line of JSON a case: the median over batches of the time for one round with a
+//! datagram of 64 bytes. Each wait finds one. With `--quick` for counting instructions under
+//! callgrind, and with the name of a case for that case alone.
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 
@@ -47,7 +49,8 @@ fn main() {
     };
     for (name, wait) in cases.into_iter().filter(|(name, _)| is_asked_for(name)) {
         let mut times = Vec::new();
-        // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each engine is one sample.
+        // Where frames and buffers happen to lie in memory matters by tens of nanoseconds, so each
+        // engine is one sample.
         for _ in 0..ENGINES {
             let server = Server::new(name == "epoll");
             let mut buffer = [0u8; 2048];
@@ -68,7 +71,8 @@ fn main() {
     }
 }
 
-/// A socket to which somebody sends without end, and an epoll set, in which the engine knows it if it is to be watched.
+/// A socket to which somebody sends without end, and an epoll set, in which the engine knows it if
+/// it is to be watched.
 struct Server {
     engine: &'static Engine<NullBackend>,
     fd: RawFd,

@@ -18,8 +18,8 @@ use sys::Switches;
 /// An offer that nobody takes is over in less: a switch to another thread and back is not.
 const OFFER_NSEC: u64 = 1_000;
 
-/// Where the library's own thread has run, what is left of an offer's time is less than this and the thread's time: switches, and what
-/// the kernel did for it in interrupts.
+/// Where the library's own thread has run, what is left of an offer's time is less than this and
+/// the thread's time: switches, and what the kernel did for it in interrupts.
 const OWN_SWITCHES_NSEC: u64 = 30_000;
 
 thread_local! {
@@ -46,8 +46,8 @@ fn is_still_shared(contention: Contention) -> bool {
 /// The library's own thread; 0: there is none.
 static OWN_THREAD: AtomicI32 = AtomicI32::new(0);
 
-/// To be called by the library's own thread. Whom it takes an offered CPU from shares that with nobody: many programs are pinned to one
-/// CPU with all their threads.
+/// To be called by the library's own thread. Whom it takes an offered CPU from shares that with
+/// nobody: many programs are pinned to one CPU with all their threads.
 pub(crate) fn own_thread_begins() {
     OWN_THREAD.store(sys::thread_id(), Ordering::Relaxed);
 }
@@ -62,7 +62,8 @@ pub(crate) fn sleeps() {
     crowd::sleeps(sys::now_nsec());
 }
 
-/// How long the library's own thread has run so far; 0 without one. In a child of fork(2) it is the parent's until another begins.
+/// How long the library's own thread has run so far; 0 without one. In a child of fork(2) it is the
+/// parent's until another begins.
 fn own_thread_nsec() -> u64 {
     match OWN_THREAD.load(Ordering::Relaxed) {
         0 => 0,
@@ -83,8 +84,8 @@ fn offer_cpu() -> Option<u64> {
     taken_by_others(taken, own_thread_nsec().saturating_sub(own_before))
 }
 
-/// How long others had an offered CPU that was away for so long, of which the library's own thread has run for `own_nsec`. What that
-/// has waited meanwhile was others' time.
+/// How long others had an offered CPU that was away for so long, of which the library's own thread
+/// has run for `own_nsec`. What that has waited meanwhile was others' time.
 fn taken_by_others(taken_nsec: u64, own_nsec: u64) -> Option<u64> {
     let others_nsec = taken_nsec.saturating_sub(own_nsec);
     let is_own = own_nsec > 0 && others_nsec < own_nsec.saturating_add(OWN_SWITCHES_NSEC);
@@ -111,8 +112,9 @@ impl Spin {
         }
     }
 
-    /// After a poll in vain: whether the call is to sleep now, as its time of polling is over (`is_over`) or others need the thread's
-    /// CPU. `None`: it polls for ever, and while others need the CPU they get it at once.
+    /// After a poll in vain: whether the call is to sleep now, as its time of polling is over
+    /// (`is_over`) or others need the thread's CPU. `None`: it polls for ever, and while others
+    /// need the CPU they get it at once.
     #[inline]
     pub(crate) fn stops(&mut self, is_over: Option<bool>) -> bool {
         if let Some(is_over) = is_over {

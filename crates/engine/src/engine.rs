@@ -104,8 +104,8 @@ impl<B: Backend> Deref for Engine<B> {
 }
 
 impl<B: Backend> Engine<B> {
-    /// Makes the engine. Opens no device: that is for the first socket that can use one. Callers have it on the heap only: they
-    /// may have little stack.
+    /// Makes the engine. Opens no device: that is for the first socket that can use one. Callers
+    /// have it on the heap only: they may have little stack.
     ///
     /// # Errors
     /// The system refused the address space for the frames.
@@ -174,8 +174,8 @@ impl<B: Backend> Engine<B> {
         self.rules.follow(rules, &self.segment);
     }
 
-    /// Puts rules, in the words of `libvma.conf`, in front of all others. Sockets that have been looked at already keep to
-    /// those that were in force then.
+    /// Puts rules, in the words of `libvma.conf`, in front of all others. Sockets that have been
+    /// looked at already keep to those that were in force then.
     ///
     /// # Errors
     /// The text is not made of rules; then nothing changes.
@@ -216,12 +216,14 @@ impl<B: Backend> Engine<B> {
         self.links.has_failed_to_open()
     }
 
-    /// Whether an interface is in the hands of another process: the internal thread waits for its end.
+    /// Whether an interface is in the hands of another process: the internal thread waits for its
+    /// end.
     pub fn waits_for_interface(&self) -> bool {
         self.links.waits_for_holder()
     }
 
-    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns whether one still is.
+    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns
+    /// whether one still is.
     pub fn refresh_gauges(&self) -> bool {
         self.pool_stats.free.set(self.pool.free_count() as u64);
         let (exhausted, known) = (self.pool.exhausted(), self.pool_stats.exhausted.value());

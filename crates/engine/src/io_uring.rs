@@ -1,7 +1,9 @@
-//! `io_uring(7)` of the program's: what it does to a descriptor no hook sees, for the kernel reads it from memory.
+//! `io_uring(7)` of the program's: what it does to a descriptor no hook sees, for the kernel reads
+//! it from memory.
 //!
-//! Rings that are made through the C library's `syscall(2)` are known from their beginning, and before the kernel is told of new
-//! operations, these are looked at. Of others, made by instructions of the program's own as liburing does, only the descriptor tells.
+//! Rings that are made through the C library's `syscall(2)` are known from their beginning, and
+//! before the kernel is told of new operations, these are looked at. Of others, made by
+//! instructions of the program's own as liburing does, only the descriptor tells.
 
 mod operations;
 mod rings;
@@ -27,12 +29,13 @@ pub fn is_unseen() -> bool {
     IS_UNSEEN.load(Ordering::Acquire)
 }
 
-/// How many numbers are looked at, and at how many in one call: as many as a low limit on descriptors allows.
+/// How many numbers are looked at, and at how many in one call: as many as a low limit on
+/// descriptors allows.
 const NUMBERS: usize = 1024;
 const AT_ONCE: usize = 256;
 
-/// The number of a ring that was made unseen, if the process has one among its lower numbers. A system call a descriptor that is open, and
-/// a few.
+/// The number of a ring that was made unseen, if the process has one among its lower numbers. A
+/// system call a descriptor that is open, and a few.
 pub(crate) fn find_unseen() -> Option<c_int> {
     let (device, shared_inode) = anonymous_file()?;
     let is_one = |fd: &c_int| {
@@ -45,8 +48,8 @@ pub(crate) fn find_unseen() -> Option<c_int> {
     parts.find_map(|first| open_from(first).find(is_one))
 }
 
-/// The descriptors that are open, as far as that can be found out, of the numbers from this one on. Without the library's own: the device
-/// would take a look at its sockets for a reason to send.
+/// The descriptors that are open, as far as that can be found out, of the numbers from this one on.
+/// Without the library's own: the device would take a look at its sockets for a reason to send.
 fn open_from(first: usize) -> impl Iterator<Item = c_int> {
     let mut polled: [_; AT_ONCE] = std::array::from_fn(|place| {
         let fd = (first + place) as c_int;

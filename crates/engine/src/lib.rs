@@ -1,11 +1,12 @@
-//! The engine between the C ABI and the devices: which sockets are ours, what happens in a call on one of them, and when the
-//! kernel does it instead.
+//! The engine between the C ABI and the devices: which sockets are ours, what happens in a call on
+//! one of them, and when the kernel does it instead.
 //!
-//! A call never blocks in here. Where the application's call would, the engine answers with a [`Sleep`], and the
-//! hook sleeps in a system call of the application's own, with no lock held and nothing to clean up: the thread may be
-//! cancelled there.
+//! A call never blocks in here. Where the application's call would, the engine answers with a
+//! [`Sleep`], and the hook sleeps in a system call of the application's own, with no lock held and
+//! nothing to clean up: the thread may be cancelled there.
 //!
-//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll, wait queues and tables of rings are leaves.
+//! Locks, in this order: control → ring.rx → socket → ring.tx → pool. Sets of epoll, wait queues
+//! and tables of rings are leaves.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -64,7 +65,8 @@ pub use udp::{RecvCall, RecvOutcome, SendOutcome};
 /// Reads a socket address; `None` if it is too short or of another family than IPv4 and IPv6.
 ///
 /// # Safety
-/// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are fewer.
+/// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are
+/// fewer.
 pub unsafe fn socket_address(
     address: *const libc::c_void,
     len: libc::socklen_t,
@@ -73,7 +75,8 @@ pub unsafe fn socket_address(
     unsafe { sys::read_sockaddr(address, len) }
 }
 
-/// What the names above are made of: the parts are generic over the kinds of sockets that there are ([`Stack`](parts::Stack)).
+/// What the names above are made of: the parts are generic over the kinds of sockets that there are
+/// ([`Stack`](parts::Stack)).
 pub mod parts {
     pub use crate::mux::epoll::EpollSet;
     pub use crate::mux::poll::PolledSockets;

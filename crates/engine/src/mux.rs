@@ -1,4 +1,5 @@
-//! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of ours and the kernel's.
+//! Waiting for several descriptors at once: `poll(2)`, `select(2)` and `epoll(7)` on any mix of
+//! ours and the kernel's.
 
 mod call;
 mod copies;
@@ -29,7 +30,8 @@ pub use epoll_copies::epoll_may_be_shared;
 pub use eviction::has_called_back as epoll_has_called_back;
 pub use select_sets::SelectSets;
 
-/// To be called before a set is watched. `false`: threads that wait for it in the kernel could not be called back.
+/// To be called before a set is watched. `false`: threads that wait for it in the kernel could not
+/// be called back.
 pub(crate) fn prepare_eviction() -> bool {
     eviction::prepare()
 }

@@ -1,4 +1,5 @@
-//! What a process and its descendants, or its own threads, say to each other: parts that the engine has, and a loop for its thread.
+//! What a process and its descendants, or its own threads, say to each other: parts that the engine
+//! has, and a loop for its thread.
 
 pub(crate) mod credentials;
 pub(crate) mod door;

@@ -1,4 +1,5 @@
-//! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces, waiting.
+//! What sockets of every kind stand on: descriptors, the kernel's sockets behind them, interfaces,
+//! waiting.
 
 pub(crate) mod attachment;
 pub(crate) mod blocking_call;

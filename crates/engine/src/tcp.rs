@@ -1,7 +1,8 @@
 //! TCP sockets: connections of the `tcp` crate, on rings.
 //!
-//! The kernel socket behind one is connected without a packet, under repair (`TCP_REPAIR`): so the kernel chooses the
-//! addresses, keeps them from others and shows them, and takes the connection back when something is asked for that only it can do.
+//! The kernel socket behind one is connected without a packet, under repair (`TCP_REPAIR`): so the
+//! kernel chooses the addresses, keeps them from others and shows them, and takes the connection
+//! back when something is asked for that only it can do.
 
 mod accept;
 mod application;

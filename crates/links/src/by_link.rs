@@ -1,9 +1,11 @@
-//! What there is of groups, by the interface that their datagrams come in on: mostly one, of thousands of groups.
+//! What there is of groups, by the interface that their datagrams come in on: mostly one, of
+//! thousands of groups.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Values by a group and the index of an interface. What it takes to find those of one group does not depend on how many others there are.
+/// Values by a group and the index of an interface. What it takes to find those of one group does
+/// not depend on how many others there are.
 #[derive(Debug)]
 pub struct ByLink<G, V>(HashMap<G, Vec<(u32, V)>>);
 

@@ -18,7 +18,8 @@ pub enum Parsed {
     Tcp(Segment),
 }
 
-/// The destination and the source of a segment, as programs see them; `link_index` is the interface by which it came.
+/// The destination and the source of a segment, as programs see them; `link_index` is the interface
+/// by which it came.
 #[inline]
 pub fn ends(segment: &Segment, link_index: u32) -> (SocketAddr, SocketAddr) {
     let Segment { endpoints, .. } = segment;

@@ -1,8 +1,9 @@
 //! When a device is told of the frames in its sending ring.
 //!
-//! Telling it is a system call, a quarter of what a small datagram costs on AF_XDP. A sender that pauses now and then gets
-//! each datagram out at once. A sender that has not paused for `STREAK_MIN` datagrams is after throughput: its frames
-//! are told of in batches, and the internal thread tells of the last ones when no more come.
+//! Telling it is a system call, a quarter of what a small datagram costs on AF_XDP. A sender that
+//! pauses now and then gets each datagram out at once. A sender that has not paused for
+//! `STREAK_MIN` datagrams is after throughput: its frames are told of in batches, and the internal
+//! thread tells of the last ones when no more come.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -14,7 +15,8 @@ const STREAK_MAX: u32 = 4 * STREAK_MIN;
 const BULK_BATCH: u32 = 8;
 /// What a received frame takes off a streak: whoever waits for answers is no bulk sender.
 const ANSWER_WORTH: u32 = 16;
-/// Frames of one `sendmmsg(2)` that the device is told of at once: what AF_XDP takes with one system call.
+/// Frames of one `sendmmsg(2)` that the device is told of at once: what AF_XDP takes with one
+/// system call.
 const CALL_BATCH: u32 = 32;
 /// A pause is what takes longer than this part of telling the device of one frame.
 const PAUSE_DIVISOR: u64 = 4;
@@ -39,8 +41,9 @@ pub enum Follows {
     Message,
 }
 
-/// The doorbell of one sending ring. Several threads may use it: what they lose of each other's streaks and times makes a
-/// batch longer or shorter. No frame is lost of those that wait; `models/src/doorbell_model.rs` tries every order.
+/// The doorbell of one sending ring. Several threads may use it: what they lose of each other's
+/// streaks and times makes a batch longer or shorter. No frame is lost of those that wait;
+/// `models/src/doorbell_model.rs` tries every order.
 #[derive(Debug, Default)]
 pub struct Doorbell {
     /// Frames queued without a pause, about.
@@ -58,7 +61,8 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A frame has been queued at `now`. `watch`: there is an internal thread that would look after it.
+    /// A frame has been queued at `now`. `watch`: there is an internal thread that would look after
+    /// it.
     #[inline]
     pub fn frame_queued(&self, now: u64, follows: Follows, watch: bool) -> Notify {
         let waiting = self.waiting.load(Ordering::Relaxed);
@@ -80,7 +84,8 @@ impl Doorbell {
         }
         self.count_waiting();
         self.quiet_since.store(now, Ordering::Relaxed);
-        // After the count: either this sees that nobody looks, or the one who stops looking sees the frame.
+        // After the count: either this sees that nobody looks, or the one who stops looking sees
+        // the frame.
         if self.watched.swap(true, Ordering::SeqCst) {
             Notify::Later
         } else {
@@ -88,8 +93,9 @@ impl Doorbell {
         }
     }
 
-    /// Frames have been received. A sender that is woken by the answer to each datagram, on a CPU that it shares, seems not to
-    /// pause: all that happens meanwhile happens while the device is told.
+    /// Frames have been received. A sender that is woken by the answer to each datagram, on a CPU
+    /// that it shares, seems not to pause: all that happens meanwhile happens while the device is
+    /// told.
     #[inline]
     pub fn frames_received(&self, count: usize) {
         let streak = self.streak.load(Ordering::Relaxed);
@@ -101,10 +107,12 @@ impl Doorbell {
         }
     }
 
-    /// The device is about to be told of all that is in the ring. Returns how many frames that are at least.
+    /// The device is about to be told of all that is in the ring. Returns how many frames that are
+    /// at least.
     #[inline]
     pub fn kick_begins(&self) -> u32 {
-        // One that is not seen here waits on. One that is seen is in the ring before the device looks.
+        // One that is not seen here waits on. One that is seen is in the ring before the device
+        // looks.
         match self.waiting.load(Ordering::Relaxed) {
             0 => 1,
             _ => self.waiting.swap(0, Ordering::AcqRel) + 1,

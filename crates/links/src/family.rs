@@ -1,5 +1,6 @@
-//! The family of a socket: in which form its addresses are the program's. Inside the engine an address has the version of the packets
-//! that carry it; a socket of `AF_INET6` that carries IPv4 ("dual stack") shows such addresses mapped, `::ffff:a.b.c.d`.
+//! The family of a socket: in which form its addresses are the program's. Inside the engine an
+//! address has the version of the packets that carry it; a socket of `AF_INET6` that carries IPv4
+//! ("dual stack") shows such addresses mapped, `::ffff:a.b.c.d`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -53,7 +54,8 @@ impl Family {
     }
 }
 
-/// An address as the engine has it: IPv4 if it is mapped; without a flow label, and with a scope only if it means nothing without.
+/// An address as the engine has it: IPv4 if it is mapped; without a flow label, and with a scope
+/// only if it means nothing without.
 #[inline]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address {
@@ -71,8 +73,9 @@ fn canonical_v6(address: SocketAddrV6) -> SocketAddr {
     SocketAddrV6::new(*ip, port, 0, scope).into()
 }
 
-/// Whether packets to an address do not leave their host, and are dropped if they come from elsewhere: groups of the interface-local scope
-/// of IPv6 and of the reserved one below it (RFC 4291 section 2.7).
+/// Whether packets to an address do not leave their host, and are dropped if they come from
+/// elsewhere: groups of the interface-local scope of IPv6 and of the reserved one below it (RFC
+/// 4291 section 2.7).
 pub fn stays_in_host(ip: IpAddr) -> bool {
     const INTERFACE_LOCAL: u8 = 1;
     match ip {
@@ -81,13 +84,15 @@ pub fn stays_in_host(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether an address says where it leads only together with an interface (`__ipv6_addr_needs_scope_id`, include/net/ipv6.h).
+/// Whether an address says where it leads only together with an interface
+/// (`__ipv6_addr_needs_scope_id`, include/net/ipv6.h).
 fn has_scope(ip: &Ipv6Addr) -> bool {
     let is_narrow_group = ip.is_multicast() && matches!(ip.octets()[1] & 0x0f, 1 | 2);
     ip.is_unicast_link_local() || is_narrow_group
 }
 
-/// An address in a packet that came in on an interface, as programs see it: with the interface as its scope if it has one.
+/// An address in a packet that came in on an interface, as programs see it: with the interface as
+/// its scope if it has one.
 #[inline]
 pub fn scoped(address: SocketAddr, link_index: u32) -> SocketAddr {
     match address {
@@ -114,8 +119,8 @@ pub fn scope_of(address: SocketAddr) -> u32 {
     }
 }
 
-/// Index of the interface that a connection between two addresses belongs to, as one of them is link-local; 0: none. The kernel's socket
-/// is bound to it.
+/// Index of the interface that a connection between two addresses belongs to, as one of them is
+/// link-local; 0: none. The kernel's socket is bound to it.
 pub fn link_of(local: SocketAddr, peer: SocketAddr) -> u32 {
     match scope_of(peer) {
         0 => scope_of(local),

@@ -1,5 +1,6 @@
-//! Flow labels of IPv6 packets, as the kernel gives them by itself (`ip6_make_flowlabel`, include/net/ipv6.h; RFC 6437): all packets of a
-//! flow have the same, by which routers spread flows over several ways.
+//! Flow labels of IPv6 packets, as the kernel gives them by itself (`ip6_make_flowlabel`,
+//! include/net/ipv6.h; RFC 6437): all packets of a flow have the same, by which routers spread
+//! flows over several ways.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dev_core::Protocol;
 
-/// Nobody can tell from a label what else has gone into it. No lock: a thread may be here when another forks.
+/// Nobody can tell from a label what else has gone into it. No lock: a thread may be here when
+/// another forks.
 static SECRET: AtomicU64 = AtomicU64::new(0);
 
 fn secret() -> u64 {
@@ -27,11 +29,13 @@ fn hash(protocol: Protocol, ends: (SocketAddr, SocketAddr)) -> u32 {
     hasher.finish() as u32 & BITS
 }
 
-/// What tells labels that a host has made by itself from those that programs ask for (`IPV6_FLOWLABEL_STATELESS_FLAG`).
+/// What tells labels that a host has made by itself from those that programs ask for
+/// (`IPV6_FLOWLABEL_STATELESS_FLAG`).
 const STATELESS: u32 = 0x8_0000;
 const BITS: u32 = 0xf_ffff;
 
-/// The label of a flow from one end to the other, or 0. `wanted`: what the socket says (`IPV6_AUTOFLOWLABEL`), if it says anything.
+/// The label of a flow from one end to the other, or 0. `wanted`: what the socket says
+/// (`IPV6_AUTOFLOWLABEL`), if it says anything.
 pub fn flow_label(wanted: Option<bool>, protocol: Protocol, ends: (SocketAddr, SocketAddr)) -> u32 {
     let settings = settings();
     if !is_given(settings & VALUES, wanted) {
@@ -45,7 +49,8 @@ const KNOWN_NSEC: u64 = 100_000_000;
 static ASKED_AT_NSEC: AtomicU64 = AtomicU64::new(0);
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// `net.ipv6.auto_flowlabels`, and the bit of [`STATELESS`] if labels have it (`net.ipv6.flowlabel_state_ranges`).
+/// `net.ipv6.auto_flowlabels`, and the bit of [`STATELESS`] if labels have it
+/// (`net.ipv6.flowlabel_state_ranges`).
 fn settings() -> u32 {
     let now = sys::tick_nsec();
     let asked_at = ASKED_AT_NSEC.load(Ordering::Acquire);

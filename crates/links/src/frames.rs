@@ -12,12 +12,12 @@ use crate::settings::Settings;
 const FRAME_BYTES_MIN: u16 = 2048;
 /// ... to a page.
 const FRAME_BYTES_MAX: u16 = 4096;
-/// Bytes of a frame that hold nothing of an IP packet: what the kernel keeps free in front (`XDP_PACKET_HEADROOM`), and the Ethernet
-/// header.
+/// Bytes of a frame that hold nothing of an IP packet: what the kernel keeps free in front
+/// (`XDP_PACKET_HEADROOM`), and the Ethernet header.
 const OVERHEAD_BYTES: u32 = 256 + 14;
 
-/// Bytes of a frame: so many that the packets of every interface fit, if any frame is large enough. An interface that comes
-/// later, or whose MTU grows, has to do with them.
+/// Bytes of a frame: so many that the packets of every interface fit, if any frame is large enough.
+/// An interface that comes later, or whose MTU grows, has to do with them.
 pub fn frame_bytes(interfaces: &[InterfaceFacts]) -> u16 {
     let usable = |facts: &&InterfaceFacts| facts.is_eligible() && !facts.loopback && facts.up;
     let mtus = interfaces.iter().filter(usable).map(|it| it.spec.mtu);
@@ -40,7 +40,8 @@ pub fn note_on_mtu(mtu: u32, mtu_max: u32) -> String {
 
 const IP_UDP_HEADERS_BYTES: u32 = 28;
 
-/// Makes the pool of the pages that are asked for, or of ordinary ones. Who asked for huge pages is told if there are none.
+/// Makes the pool of the pages that are asked for, or of ordinary ones. Who asked for huge pages is
+/// told if there are none.
 pub fn make_pool(settings: &Settings, frame_bytes: u16) -> io::Result<FramePool> {
     let make = |pages| {
         FramePool::with_pages(

@@ -1,4 +1,5 @@
-//! Multicast groups of a socket: which the kernel says it is a member of, and which of them come past the kernel.
+//! Multicast groups of a socket: which the kernel says it is a member of, and which of them come
+//! past the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,8 +11,8 @@ use crate::family::Versions;
 use crate::interface::Interface;
 use crate::receiver::Receiver;
 
-/// Whether an option makes a socket a member of a multicast group, ends that, or says whose datagrams it gets. The group is one of IPv4 if
-/// the level is `IPPROTO_IP`, else of IPv6.
+/// Whether an option makes a socket a member of a multicast group, ends that, or says whose
+/// datagrams it gets. The group is one of IPv4 if the level is `IPPROTO_IP`, else of IPv6.
 pub fn changes_membership(level: c_int, name: c_int) -> bool {
     match level {
         libc::IPPROTO_IP => (libc::IP_ADD_MEMBERSHIP..=MCAST_MSFILTER).contains(&name),
@@ -36,7 +37,8 @@ pub fn joins(level: c_int, name: c_int) -> bool {
     of_version || matches!(name, MCAST_JOIN_GROUP | MCAST_JOIN_SOURCE_GROUP)
 }
 
-/// Where the value of such an option has the address of the group, in bytes. The kernel has accepted no shorter value.
+/// Where the value of such an option has the address of the group, in bytes. The kernel has
+/// accepted no shorter value.
 pub fn group_offset(level: c_int, name: c_int) -> usize {
     match level {
         _ if name < MCAST_JOIN_GROUP => 0,
@@ -45,14 +47,16 @@ pub fn group_offset(level: c_int, name: c_int) -> usize {
     }
 }
 
-/// From here on, `linux/in.h` has those that name interfaces by index. What lies between the first and the last are all of them.
+/// From here on, `linux/in.h` has those that name interfaces by index. What lies between the first
+/// and the last are all of them.
 const MCAST_JOIN_GROUP: c_int = 42;
 const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 const MCAST_MSFILTER: c_int = 48;
 const _: () = assert!(libc::IP_ADD_MEMBERSHIP == 35);
 
-/// Whether what a socket sends to groups of either version comes to their members on this host, too: `IP_MULTICAST_LOOP`, or of a socket of
-/// `AF_INET6`, `IPV6_MULTICAST_LOOP` (`sk_mc_loop`, net/core/sock.c).
+/// Whether what a socket sends to groups of either version comes to their members on this host,
+/// too: `IP_MULTICAST_LOOP`, or of a socket of `AF_INET6`, `IPV6_MULTICAST_LOOP` (`sk_mc_loop`,
+/// net/core/sock.c).
 pub fn is_looped(fd: c_int) -> Option<bool> {
     let v6 = sys::option_int(fd, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP);
     let looped = v6.or_else(|_| sys::option_int(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP));
@@ -86,14 +90,15 @@ impl GroupInterface {
     }
 }
 
-/// Whether the kernel would give a socket the datagrams of a group (`ip_mc_sf_allow`, net/ipv4/igmp.c; `inet6_mc_check`,
-/// net/ipv6/mcast.c).
+/// Whether the kernel would give a socket the datagrams of a group (`ip_mc_sf_allow`,
+/// net/ipv4/igmp.c; `inet6_mc_check`, net/ipv6/mcast.c).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receives {
     No,
     /// What its source filter lets pass.
     AsMember,
-    /// What the filter of any member on this host lets pass, and the socket's own, if it is a member on another interface.
+    /// What the filter of any member on this host lets pass, and the socket's own, if it is a
+    /// member on another interface.
     AsOther,
 }
 
@@ -155,7 +160,8 @@ pub struct SocketGroups<S: Receiver> {
     pub versions: Versions,
     /// `SO_BINDTODEVICE`: index of the only interface that it receives from, or 0.
     pub device: u32,
-    /// `IP_MULTICAST_ALL` and `IPV6_MULTICAST_ALL`: also the groups that others on this host have joined.
+    /// `IP_MULTICAST_ALL` and `IPV6_MULTICAST_ALL`: also the groups that others on this host have
+    /// joined.
     pub takes_all: Versions,
     /// Nothing but its groups decides whether it is accelerated.
     pub is_able: bool,
@@ -163,7 +169,8 @@ pub struct SocketGroups<S: Receiver> {
     pub memberships: ByLink<IpAddr, SourceFilter>,
     /// Where it is among the receivers of a group: by interface, which has an index, and address.
     pub flows: GroupFlows<S>,
-    /// Where it is among those who receive from every group. It has no place of its own in groups of which it gets all then.
+    /// Where it is among those who receive from every group. It has no place of its own in groups
+    /// of which it gets all then.
     pub any: Vec<AnyFlow<S>>,
 }
 
@@ -190,8 +197,8 @@ impl<S: Receiver> SocketGroups<S> {
         local == group || local.is_unspecified() && self.versions.carry(group)
     }
 
-    /// What the socket is to groups that come in on an interface: the kernel asks a socket for its memberships of IPv4 by interface, and
-    /// takes any of the same group of IPv6.
+    /// What the socket is to groups that come in on an interface: the kernel asks a socket for its
+    /// memberships of IPv4 by interface, and takes any of the same group of IPv6.
     fn filter(&self, link_index: u32, group: IpAddr) -> Option<&SourceFilter> {
         let here = self.memberships.get(link_index, group);
         here.or_else(|| self.filters_elsewhere(group).next())
@@ -202,13 +209,14 @@ impl<S: Receiver> SocketGroups<S> {
         all.filter(move |_| group.is_ipv6()).map(|it| &it.1)
     }
 
-    /// Whether groups that it is no member of may be for it: those that others have joined, or, of a socket that nobody follows any
-    /// more, any.
+    /// Whether groups that it is no member of may be for it: those that others have joined, or, of
+    /// a socket that nobody follows any more, any.
     pub fn is_for_any(&self, is_committed: bool) -> bool {
         is_committed || self.takes_all.overlap(self.versions)
     }
 
-    /// Whether groups that others have joined are for it, of IPv4 or IPv6, if they come in on an interface.
+    /// Whether groups that others have joined are for it, of IPv4 or IPv6, if they come in on an
+    /// interface.
     pub fn takes_any(&self, link_index: u32, is_v6: bool) -> bool {
         self.takes_any_somewhere(is_v6) && (self.device == 0 || self.device == link_index)
     }
@@ -226,7 +234,8 @@ impl<S: Receiver> SocketGroups<S> {
                 .is_none_or(SourceFilter::is_none)
     }
 
-    /// Whether it needs a place of its own among the receivers of a group that comes in on an interface past the kernel.
+    /// Whether it needs a place of its own among the receivers of a group that comes in on an
+    /// interface past the kernel.
     pub fn needs_place(&self, link_index: u32, group: IpAddr) -> bool {
         self.receives(link_index, group) != Receives::No && !self.has_as_any(link_index, group)
     }

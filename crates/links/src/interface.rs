@@ -87,7 +87,8 @@ pub struct Interface<S: Receiver> {
     dropped: AtomicU64,
     /// The counters of its first rings.
     stats: &'static RingStats,
-    /// What the rings' statistics belong to: they go with the process, and a search for leaks finds them here.
+    /// What the rings' statistics belong to: they go with the process, and a search for leaks finds
+    /// them here.
     ring_slots: &'static [RingSlot],
     stamps: Stamps,
     lead: Lead,
@@ -222,7 +223,8 @@ impl<S: Receiver> Interface<S> {
         u16::try_from(mtu).unwrap_or(u16::MAX)
     }
 
-    /// Whether anything has come by any ring that nobody has delivered, or not to its end. Costs two loads a queue.
+    /// Whether anything has come by any ring that nobody has delivered, or not to its end. Costs
+    /// two loads a queue.
     #[inline]
     fn has_waiting(&self) -> bool {
         let mut rings = self.receivers.iter();
@@ -254,7 +256,8 @@ impl<S: Receiver> Interface<S> {
         self.is_lost() && !self.lost_is_known.swap(true, Ordering::Relaxed)
     }
 
-    /// The process is about to end: nothing that it has asked of the device stays behind, nor holds it up.
+    /// The process is about to end: nothing that it has asked of the device stays behind, nor holds
+    /// it up.
     pub fn process_ends(&self) {
         self.steering.process_ends();
     }
@@ -269,7 +272,8 @@ impl<S: Receiver> Interface<S> {
         self.send_rings.iter().map(|ring| ring.sent()).sum()
     }
 
-    /// Leaves the device to other processes, if no packets of it are anybody's here. Under the control lock.
+    /// Leaves the device to other processes, if no packets of it are anybody's here. Under the
+    /// control lock.
     pub fn leave_if_unused(&self) -> bool {
         if self.is_lost() {
             return false;
@@ -301,8 +305,8 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// Brings the counters up to date that no packet touches, and kicks a device that was too busy to take everything.
-    /// Returns whether it still is.
+    /// Brings the counters up to date that no packet touches, and kicks a device that was too busy
+    /// to take everything. Returns whether it still is.
     pub fn refresh(&self) -> bool {
         self.steering.rest_if_unused();
         // Without their port they are none.
@@ -322,7 +326,8 @@ impl<S: Receiver> Interface<S> {
         self.kick_again_if_pending()
     }
 
-    /// Has [`Receiver::end_batch`] called for a socket that is receiving from this interface, when the batch is over. Once for each call.
+    /// Has [`Receiver::end_batch`] called for a socket that is receiving from this interface, when
+    /// the batch is over. Once for each call.
     #[inline]
     pub fn add_to_batch(&self, socket: S) {
         self.batch.add(socket);

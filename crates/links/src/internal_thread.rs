@@ -55,7 +55,8 @@ impl InternalThread {
         self.called.get().is_some() && !self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Has the internal thread look what there is to do. Async-signal-safe. Nothing happens if it does not run.
+    /// Has the internal thread look what there is to do. Async-signal-safe. Nothing happens if it
+    /// does not run.
     pub fn call(&self) {
         if let Some(fd) = self.fd() {
             sys::signal_eventfd(fd);
@@ -69,7 +70,8 @@ impl InternalThread {
         }
     }
 
-    /// In the internal thread: from here on no number of a descriptor is known that was read before.
+    /// In the internal thread: from here on no number of a descriptor is known that was read
+    /// before.
     pub fn begins_round(&self) {
         self.rounds.fetch_add(1, Ordering::SeqCst);
     }

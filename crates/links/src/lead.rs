@@ -1,8 +1,10 @@
-//! Who is woken by an interface's packets while threads sleep. `models/src/lead_model.rs` tries every order.
+//! Who is woken by an interface's packets while threads sleep. `models/src/lead_model.rs` tries
+//! every order.
 //!
-//! One sleeper, the leader, watches the interface's rings for all: it receives what has come, and that wakes whoever it is for. The
-//! others, the followers, sleep until they are woken by name. While the leader is awake, or there is none, the internal
-//! thread watches: a follower sees to that before it looks at the rings for the last time.
+//! One sleeper, the leader, watches the interface's rings for all: it receives what has come, and
+//! that wakes whoever it is for. The others, the followers, sleep until they are woken by name.
+//! While the leader is awake, or there is none, the internal thread watches: a follower sees to
+//! that before it looks at the rings for the last time.
 
 use crate::sync::{AtomicBool, AtomicU32, Ordering, fence};
 
@@ -46,7 +48,8 @@ impl Lead {
         self.followers.load(Ordering::Relaxed) == 0 && !self.is_watched()
     }
 
-    /// One more follows. Returns whether the watch has [to be begun](Self::begin_watch) before it sleeps.
+    /// One more follows. Returns whether the watch has [to be begun](Self::begin_watch) before it
+    /// sleeps.
     pub fn joins(&self) -> bool {
         self.followers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -67,13 +70,15 @@ impl Lead {
         !self.is_watched.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether the caller is to take the rings out of the watch: nobody follows. Under the watch's lock.
+    /// Whether the caller is to take the rings out of the watch: nobody follows. Under the watch's
+    /// lock.
     pub fn end_watch(&self) -> bool {
         if !self.is_watched() || self.followers.load(Ordering::Relaxed) > 0 {
             return false;
         }
         self.is_watched.store(false, Ordering::Release);
-        // Either this sees a follower that has come meanwhile, or the follower sees that nobody watches.
+        // Either this sees a follower that has come meanwhile, or the follower sees that nobody
+        // watches.
         fence(Ordering::SeqCst);
         if self.followers.load(Ordering::Relaxed) > 0 {
             self.is_watched.store(true, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Interfaces: which are open, their rings, who receives by them, and who is woken by their packets.
+//! Interfaces: which are open, their rings, who receives by them, and who is woken by their
+//! packets.
 //!
 //! Nothing in here knows what a socket is: [`Receiver`] is all that an interface asks of one.
 

@@ -53,8 +53,9 @@ pub struct Links<S: Receiver> {
     idle: Mutex<IdleTimes>,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
-    /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not by the internal thread when
-    /// a descendant asks: a new descriptor has the lowest number until it is moved away, which the program may expect.
+    /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not
+    /// by the internal thread when a descendant asks: a new descriptor has the lowest number until
+    /// it is moved away, which the program may expect.
     return_socket: OnceLock<sys::RawSocket>,
 }
 
@@ -140,13 +141,15 @@ impl<S: Receiver> Links<S> {
         lost.count() > 0
     }
 
-    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns whether one still is.
+    /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns
+    /// whether one still is.
     pub fn refresh(&self) -> bool {
         let open = self.states.open();
         open.iter().filter(|interface| interface.refresh()).count() > 0
     }
 
-    /// Sockets choose their rings: interfaces that are opened from here on have several. Those that are open stay as they are.
+    /// Sockets choose their rings: interfaces that are opened from here on have several. Those that
+    /// are open stay as they are.
     pub fn rings_are_chosen(&self, sending: bool, receiving: bool) {
         let is_new = |asked, known: &AtomicBool| asked && !known.swap(true, Ordering::Relaxed);
         let sends = is_new(sending, &self.sending_is_chosen);
@@ -195,7 +198,8 @@ impl<S: Receiver> Links<S> {
         }
     }
 
-    /// Takes in what has come on interfaces that nobody polls. Returns whether anybody has received since the last time.
+    /// Takes in what has come on interfaces that nobody polls. Returns whether anybody has received
+    /// since the last time.
     pub fn drain_unpolled(&self, max: usize) -> bool {
         let open = self.states.open();
         open.iter().filter(|it| it.drain_unpolled(max)).count() > 0
@@ -226,7 +230,8 @@ impl<S: Receiver> Links<S> {
                 .get(index)
                 .map_or_else(|absent| absent == lost, |_| true)
         };
-        // A closed interface that is down cannot be opened; an open one keeps its flows until it is up again.
+        // A closed interface that is down cannot be opened; an open one keeps its flows until it is
+        // up again.
         facts.retain(|interface| interface.up || is_open(interface.spec.index));
         facts
     }

@@ -12,7 +12,8 @@ pub struct Naps {
 }
 
 impl Naps {
-    /// For how long the call, which is about to sleep, naps instead. After a nap in vain it sleeps: the stream has paused.
+    /// For how long the call, which is about to sleep, naps instead. After a nap in vain it sleeps:
+    /// the stream has paused.
     pub fn next<S: Receiver>(
         &mut self,
         moderation: Moderation,

@@ -1,8 +1,8 @@
 //! Wake-ups by a stream of packets that nobody answers (`VMA_CQ_MODERATION_*`).
 //!
-//! A wake-up costs a thread more than ten packets do. Where packets come faster than they pay for one each, a thread that would sleep
-//! until the next naps for a while instead, and takes what has come together. Whoever waits for an answer has no use for that: such
-//! traffic is not moderated.
+//! A wake-up costs a thread more than ten packets do. Where packets come faster than they pay for
+//! one each, a thread that would sleep until the next naps for a while instead, and takes what has
+//! come together. Whoever waits for an answer has no use for that: such traffic is not moderated.
 
 use std::time::Duration;
 

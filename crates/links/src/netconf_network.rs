@@ -38,7 +38,8 @@ pub struct NetconfNetwork {
 #[derive(Debug)]
 struct Inner {
     netconf: Netconf,
-    /// `None` where the kernel has no IPsec, or the process no right to ask; then no interface can be opened either.
+    /// `None` where the kernel has no IPsec, or the process no right to ask; then no interface can
+    /// be opened either.
     ipsec: Option<IpsecPolicies>,
     /// Which groups the host is a member of.
     members: Members,
@@ -97,7 +98,8 @@ impl NetconfNetwork {
             // It may be so where it cannot be found out.
             inner.rules_by_flow = inner.netconf.routes_by_flow().unwrap_or(true);
         }
-        // The kernel tells of no change of the setting; it matters little before there are routes that depend on it.
+        // The kernel tells of no change of the setting; it matters little before there are routes
+        // that depend on it.
         let choice_by_flow = self.is_here() && setting("ipv4/fib_multipath_hash_policy") != 0;
         let by_flow = inner.rules_by_flow || choice_by_flow;
         self.routes_by_flow.store(by_flow, Ordering::Relaxed);
@@ -113,7 +115,8 @@ impl NetconfNetwork {
         self.ipsec_events.as_ref().map(|events| events.as_raw_fd())
     }
 
-    /// Become readable when the kernel changes the way to a destination without a notification, just before it does.
+    /// Become readable when the kernel changes the way to a destination without a notification,
+    /// just before it does.
     pub fn paths_fds(&self) -> impl Iterator<Item = RawFd> {
         self.paths.iter().flat_map(|paths| paths.fds())
     }

@@ -20,8 +20,8 @@ pub struct InterfaceFacts {
     pub up: bool,
     /// The loopback interface.
     pub loopback: bool,
-    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bond, a bridge or the like, or part of one.
-    /// Empty: one can, perhaps.
+    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bond, a
+    /// bridge or the like, or part of one. Empty: one can, perhaps.
     pub obstacle: String,
 }
 
@@ -43,7 +43,8 @@ pub enum NextHop {
         mac: [u8; 6],
         /// Source address that the route prefers.
         source: IpAddr,
-        /// The hop limit for unicast that the route or the interface has; 0 for IPv4, where sockets have it.
+        /// The hop limit for unicast that the route or the interface has; 0 for IPv4, where sockets
+        /// have it.
         hop_limit: u8,
         /// Largest IP packet in bytes.
         mtu: u32,
@@ -119,7 +120,8 @@ pub struct NetworkChange {
     pub all_routes: bool,
     /// Routes (address, prefix length) that have changed.
     pub routes: Vec<(IpAddr, u8)>,
-    /// Neighbours (link index, address) that have another hardware address, or one now, or none any more.
+    /// Neighbours (link index, address) that have another hardware address, or one now, or none any
+    /// more.
     pub neighbours: Vec<(u32, IpAddr)>,
 }
 
@@ -178,7 +180,8 @@ pub struct KernelConnection {
     pub peer: SocketAddr,
     /// `SO_COOKIE` of its socket.
     pub cookie: u64,
-    /// It waits for late packets, and is forgotten after this time (TIME-WAIT, and FIN-WAIT-2 that is nobody's).
+    /// It waits for late packets, and is forgotten after this time (TIME-WAIT, and FIN-WAIT-2 that
+    /// is nobody's).
     pub waits: Option<Duration>,
 }
 
@@ -187,19 +190,22 @@ pub trait KernelConnections: fmt::Debug + Send + Sync {
     /// Becomes readable when [`KernelConnections::take_ended`] has something to tell.
     fn events_fd(&self) -> RawFd;
 
-    /// From here on the kernel tells of sockets that end, or not any more. That costs it some microseconds for every TCP socket.
+    /// From here on the kernel tells of sockets that end, or not any more. That costs it some
+    /// microseconds for every TCP socket.
     ///
     /// # Errors
     /// The kernel does not tell.
     fn follow(&self, does_follow: bool) -> io::Result<()>;
 
-    /// Hands the cookies of those that have ended to `ended`, without waiting. Returns whether others were lost.
+    /// Hands the cookies of those that have ended to `ended`, without waiting. Returns whether
+    /// others were lost.
     ///
     /// # Errors
     /// The kernel does not tell any more.
     fn take_ended(&self, ended: &mut dyn FnMut(u64)) -> io::Result<bool>;
 
-    /// The connection between these ends whose segments come in on an interface, if the kernel has it.
+    /// The connection between these ends whose segments come in on an interface, if the kernel has
+    /// it.
     ///
     /// # Errors
     /// The kernel does not say.
@@ -210,7 +216,8 @@ pub trait KernelConnections: fmt::Debug + Send + Sync {
         link: u32,
     ) -> io::Result<Option<KernelConnection>>;
 
-    /// All connections whose end here has this port and whose handshake is over. The kernel walks its whole table.
+    /// All connections whose end here has this port and whose handshake is over. The kernel walks
+    /// its whole table.
     ///
     /// # Errors
     /// The kernel does not say.
@@ -236,14 +243,15 @@ pub trait Network: fmt::Debug + Send + Sync {
         Some(Vec::new())
     }
 
-    /// The TCP sockets of every process that listen, or those with this port. `None`: the kernel does not say.
+    /// The TCP sockets of every process that listen, or those with this port. `None`: the kernel
+    /// does not say.
     fn listeners(&self, port: Option<u16>) -> Option<Vec<PortUser>> {
         let _ = port;
         Some(Vec::new())
     }
 
-    /// Has the kernel end what it has of a TCP connection whose segments come in on an interface, in whatever state and whoever's it is. A
-    /// listener stays.
+    /// Has the kernel end what it has of a TCP connection whose segments come in on an interface,
+    /// in whatever state and whoever's it is. A listener stays.
     ///
     /// # Errors
     /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), or the process may not (CAP_NET_ADMIN).
@@ -269,7 +277,8 @@ pub trait Network: fmt::Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What the kernel would apply to packets of an interface, and does not to those that pass by it; in a few words each.
+    /// What the kernel would apply to packets of an interface, and does not to those that pass by
+    /// it; in a few words each.
     fn passed_by(&self, link_index: u32) -> Vec<String> {
         let _ = link_index;
         Vec::new()
@@ -280,8 +289,8 @@ pub trait Network: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Source addresses that the kernel refuses in IPv4 packets that come in on an interface: this host's own, and with reverse path
-    /// filtering those of broadcasts.
+    /// Source addresses that the kernel refuses in IPv4 packets that come in on an interface: this
+    /// host's own, and with reverse path filtering those of broadcasts.
     fn refused_sources(&self, link_index: u32) -> Vec<Ipv4Addr> {
         let _ = link_index;
         let interfaces = self.interfaces();
@@ -295,13 +304,15 @@ pub trait Network: fmt::Debug + Send + Sync {
             .collect()
     }
 
-    /// The hop limit of IPv6 packets that leave by an interface, if neither the route nor the socket has one.
+    /// The hop limit of IPv6 packets that leave by an interface, if neither the route nor the
+    /// socket has one.
     fn hop_limit(&self, link_index: u32) -> u8 {
         let _ = link_index;
         64
     }
 
-    /// Whether the kernel knows a way from one end of a connection, which must be this host's, to the other.
+    /// Whether the kernel knows a way from one end of a connection, which must be this host's, to
+    /// the other.
     fn has_route(&self, local: SocketAddr, peer: SocketAddr) -> bool {
         let _ = (local, peer);
         true
@@ -324,22 +335,25 @@ pub trait Network: fmt::Debug + Send + Sync {
     /// What has changed since the last call, without waiting; `None`: nothing.
     fn take_changes(&self) -> Option<NetworkChange>;
 
-    /// Whether the ways of packets to one destination may differ by protocol and ports, as of the last [`Network::take_changes`].
+    /// Whether the ways of packets to one destination may differ by protocol and ports, as of the
+    /// last [`Network::take_changes`].
     fn routes_by_flow(&self) -> bool {
         false
     }
 
-    /// The kernel's routing decision and neighbour for a destination. A multicast group needs no neighbour.
+    /// The kernel's routing decision and neighbour for a destination. A multicast group needs no
+    /// neighbour.
     fn next_hop(&self, key: &NextHopKey) -> Resolution;
 
-    /// Whether any socket of the host is a member of a multicast group on an interface, as of the last
-    /// [`Network::take_member_changes`]. `None`: the kernel does not say.
+    /// Whether any socket of the host is a member of a multicast group on an interface, as of the
+    /// last [`Network::take_member_changes`]. `None`: the kernel does not say.
     fn has_members(&self, link_index: u32, group: IpAddr) -> Option<bool> {
         let _ = (link_index, group);
         None
     }
 
-    /// Groups of which [`Network::has_members`] may have another answer since the last call, as routes. Does not wait.
+    /// Groups of which [`Network::has_members`] may have another answer since the last call, as
+    /// routes. Does not wait.
     fn take_member_changes(&self) -> Option<NetworkChange> {
         None
     }

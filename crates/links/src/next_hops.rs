@@ -1,4 +1,5 @@
-//! Next hops that sockets share: each is asked for once, until something changes that it depends on.
+//! Next hops that sockets share: each is asked for once, until something changes that it depends
+//! on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,8 @@ impl SharedNextHop {
     }
 }
 
-/// How often the kernel is asked again for what changes without a notification, such as a path MTU that is forgotten.
+/// How often the kernel is asked again for what changes without a notification, such as a path MTU
+/// that is forgotten.
 const EXPIRY_NSEC: u64 = 1_000_000_000;
 
 /// Entries before those are looked for that no socket uses any more.
@@ -102,7 +104,8 @@ impl Table {
             self.entries.retain(|_, entry| Arc::strong_count(entry) > 1);
             self.sweep_at = self.entries.len() * 2;
         }
-        // Who asked at the same time has an entry of his own, which changes would not reach any more.
+        // Who asked at the same time has an entry of his own, which changes would not reach any
+        // more.
         if let Some(other) = self.entries.insert(key, entry) {
             other.outdate();
         }

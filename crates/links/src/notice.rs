@@ -1,4 +1,5 @@
-//! Warnings that are to be noticed: framed by stars, as the original's are, and told apart by their first line.
+//! Warnings that are to be noticed: framed by stars, as the original's are, and told apart by their
+//! first line.
 
 /// Logs `lines` as warnings, in a box.
 pub fn warn_in_a_box(lines: &[String]) {

@@ -1,9 +1,10 @@
-//! Why a socket, or a message, stays with the kernel. Every socket that is not accelerated carries one of these; they are
-//! logged at DEBUG, kept in the socket's statistics and counted.
+//! Why a socket, or a message, stays with the kernel. Every socket that is not accelerated carries
+//! one of these; they are logged at DEBUG, kept in the socket's statistics and counted.
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $text:literal, $advice:literal;)+) => {
-        /// Why traffic stays with the kernel. The codes are part of the statistics segment: they are never reused.
+        /// Why traffic stays with the kernel. The codes are part of the statistics segment: they
+        /// are never reused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum Reason {
@@ -52,7 +53,8 @@ reasons! {
     /// Several sockets share the port; only the kernel can choose between them.
     PortShared = 7, "the port is shared by several sockets",
         "Give each socket a port of its own, or do without the option that is named (haproxy: noreuseport), if the program can";
-    /// `SO_REUSEPORT` of a listener, with `SO_INCOMING_CPU`, or where `net.ipv4.tcp_migrate_req` is on.
+    /// `SO_REUSEPORT` of a listener, with `SO_INCOMING_CPU`, or where `net.ipv4.tcp_migrate_req` is
+    /// on.
     ReusePort = 8, "only the kernel chooses among its SO_REUSEPORT listeners",
         "Do without SO_INCOMING_CPU, and set net.ipv4.tcp_migrate_req to 0";
     /// An option whose effect the accelerated path does not have.
@@ -109,7 +111,8 @@ reasons! {
     /// Streams (`fdopen(3)`) and asynchronous reads, which no hook sees.
     InLibc = 26, "the C library itself reads it (stdio, aio)",
         "Use recv and send instead of stdio streams or aio";
-    /// `unshare(2)` or `setns(2)` came between: the library serves the namespace in which the first socket was made.
+    /// `unshare(2)` or `setns(2)` came between: the library serves the namespace in which the first
+    /// socket was made.
     Namespace = 27, "made in another network namespace",
         "Start the program in the namespace of its sockets (ip netns exec)";
     /// `ip xfrm policy` shows some: what leaves past the kernel would leave in clear.
@@ -118,18 +121,20 @@ reasons! {
     /// Another thread is just opening the interface.
     Opening = 29, "the interface is being opened",
         "Nothing: it is decided as soon as the interface is open";
-    /// `SO_REUSEADDR` or `SO_REUSEPORT`, where the kernel does not say who else has the port (`CONFIG_INET_UDP_DIAG`, for listeners
-    /// `CONFIG_INET_TCP_DIAG`).
+    /// `SO_REUSEADDR` or `SO_REUSEPORT`, where the kernel does not say who else has the port
+    /// (`CONFIG_INET_UDP_DIAG`, for listeners `CONFIG_INET_TCP_DIAG`).
     ReuseAddress = 30, "SO_REUSEADDR is set, others may have the port",
         "Do not set SO_REUSEADDR, or load the modules inet_diag, udp_diag and tcp_diag, so that the library can ask";
     /// Received by the kernel socket of an accelerated socket.
     AnotherWay = 31, "came in fragments, by another interface, or earlier",
         "Nothing, if it is rare; else send packets that need no fragments, and through the interface of the address";
-    /// Bound to a group that it cannot receive past the kernel, or sent to one of which nobody knows who is a member.
+    /// Bound to a group that it cannot receive past the kernel, or sent to one of which nobody
+    /// knows who is a member.
     Multicast = 32, "multicast goes through the kernel",
         "To receive: join the group before the first receive call, and share its port with no other process. \
          To send: IP_MULTICAST_LOOP 0, or Linux 6.15, or /proc";
-    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else `ip-route(8)` has of TCP.
+    /// `hoplimit`, and for a connection also `advmss`, `initcwnd`, `rto_min` and what else
+    /// `ip-route(8)` has of TCP.
     RouteMetric = 33, "the route has metrics that only the kernel heeds",
         "Take the metrics from the route (ip route get ADDRESS); an MTU is heeded, and for datagrams only hoplimit counts";
     /// Packets that are longer than their header can say, which only the kernel cuts.
@@ -147,30 +152,36 @@ reasons! {
     /// Before Linux 6.6, in generic mode.
     Merged = 38, "merged segments do not fit into the library's frames",
         "Use Linux 6.6 or later, or VMA_XDP_MODE=native: a connection must not be split between two stacks";
-    /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the group.
+    /// `IP_MULTICAST_LOOP` is on, as it is by default, and sockets of this host are members of the
+    /// group.
     Looped = 39, "sockets of this host are to get it, too",
         "Set IP_MULTICAST_LOOP to 0, or VMA_TX_MC_LOOPBACK=0, if nothing on this host is to receive it";
-    /// The process has become another user (`setuid(2)`), or has given up `CAP_NET_ADMIN`, without which no connection can return
-    /// to the kernel.
+    /// The process has become another user (`setuid(2)`), or has given up `CAP_NET_ADMIN`, without
+    /// which no connection can return to the kernel.
     RightsGone = 40, "the process has given up its rights",
         "Let the service keep CAP_NET_ADMIN, and start it as its user (User= and AmbientCapabilities= of systemd): \
          then it has nothing to give up";
-    /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are there.
+    /// `io_uring(7)`: of some rings the library sees what they do, of others only that they are
+    /// there.
     IoUring = 41, "the program uses io_uring, past the library",
         "Have the program wait with epoll and use recv and send (as with UV_USE_IO_URING=0), if it can";
     /// Nothing of the library is left in the process.
     Filtered = 42, "a filter of system calls forbids what it takes",
         "Allow the calls that vma(7) lists, or install the filter without the one that is named; or run the program without a filter";
-    /// `unshare(2)` and `setns(2)` of a user namespace take a process of one thread, and leave it no rights where its interfaces are.
+    /// `unshare(2)` and `setns(2)` of a user namespace take a process of one thread, and leave it
+    /// no rights where its interfaces are.
     UserNamespace = 43, "the process has left its user namespace",
         "Open the sockets in the user namespace that has the interfaces, or do without unshare";
-    /// A server that forks for each connection, for example, which the kernel serves faster from the start.
+    /// A server that forks for each connection, for example, which the kernel serves faster from
+    /// the start.
     Returning = 44, "most of its connections return to the kernel",
         "Nothing: it is faster so. Connections return for the reasons that the others have: a child of fork, stdio, an option";
-    /// `epoll_wait(2)`, `poll(2)`, `recv(2)` and their like by instructions of the program's own, which no hook sees: Rust's rustix, and Go.
+    /// `epoll_wait(2)`, `poll(2)`, `recv(2)` and their like by instructions of the program's own,
+    /// which no hook sees: Rust's rustix, and Go.
     PassedBy = 45, "the program waits past the library, by instructions of its own",
         "Have the program wait through the C library (Rust's rustix with its feature use-libc), if it can";
-    /// A send call that the kernel refuses, or with which it tells of an error that has come before.
+    /// A send call that the kernel refuses, or with which it tells of an error that has come
+    /// before.
     Answered = 46, "the kernel answers the call: an error, or no address",
         "Nothing: the call fails as it does without the library";
 }

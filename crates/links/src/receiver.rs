@@ -8,39 +8,46 @@ use dev_core::{Backend, Frame};
 use crate::delivery::{Arrival, Parsed};
 use crate::interface::large_packet::LargePacket;
 
-/// Sockets of any kind, by reference. Interfaces are generic over it, so that a packet's way to its socket is a `match` and no call through
-/// a pointer.
+/// Sockets of any kind, by reference. Interfaces are generic over it, so that a packet's way to its
+/// socket is a `match` and no call through a pointer.
 pub trait Receiver: Copy + fmt::Debug + Send + Sync + 'static {
     /// The kind of device.
     type Backend: Backend;
     /// Which of all it is.
     fn identity(self) -> Identity;
 
-    /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the ring's lock.
+    /// A packet came past the kernel, to one of the socket's flows. `Err`: it is dropped. Under the
+    /// ring's lock.
     fn deliver(self, packet: &Parsed, frame: Frame, arrival: Arrival) -> Result<(), Frame>;
 
-    /// The same for a packet that was longer than a frame, whose pieces are together again. `link_index`: the interface's.
+    /// The same for a packet that was longer than a frame, whose pieces are together again.
+    /// `link_index`: the interface's.
     fn deliver_large(self, packet: &Parsed, large: LargePacket, link_index: u32);
 
-    /// Does what it has left to the end of a batch, which came from the interface with the index `polled`. No lock is held. The caller
-    /// tells that interface's device of what was put into its ring.
+    /// Does what it has left to the end of a batch, which came from the interface with the index
+    /// `polled`. No lock is held. The caller tells that interface's device of what was put into its
+    /// ring.
     fn end_batch(self, polled: u32);
 
-    /// Whether others may have part of the packets that reach its port, of those that have no flow of their own.
+    /// Whether others may have part of the packets that reach its port, of those that have no flow
+    /// of their own.
     fn may_share(self) -> bool;
 
-    /// The ends of the connections that the socket is about to accept, its own first, at an address of its own or, with the unspecified
-    /// one, at any: what else comes by them is for it, whoever shares the address. Under all ring locks.
+    /// The ends of the connections that the socket is about to accept, its own first, at an address
+    /// of its own or, with the unspecified one, at any: what else comes by them is for it, whoever
+    /// shares the address. Under all ring locks.
     fn each_waiting(self, local: SocketAddr, ends: &mut dyn FnMut(SocketAddr, SocketAddr));
 }
 
-/// A receive call that polls, and has the first packet for its socket put straight into its buffers.
+/// A receive call that polls, and has the first packet for its socket put straight into its
+/// buffers.
 pub trait DirectCall<S> {
     /// Whether it has no result yet, and waits for what comes to this socket.
     fn waits_for(&self, socket: S) -> bool;
 
-    /// Takes a packet that came for it past the kernel, unless something else is to be read before it; then the packet is to be
-    /// [delivered](Receiver::deliver). Returns whether the call has a result. Under the ring's lock.
+    /// Takes a packet that came for it past the kernel, unless something else is to be read before
+    /// it; then the packet is to be [delivered](Receiver::deliver). Returns whether the call has a
+    /// result. Under the ring's lock.
     fn receive(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrival: Arrival) -> bool;
 }
 
@@ -63,7 +70,8 @@ impl<S> DirectCall<S> for NoCall {
 pub struct Identity(usize);
 
 impl Identity {
-    /// Of what is common to all kinds of sockets. It is never freed, so that its address is no other's.
+    /// Of what is common to all kinds of sockets. It is never freed, so that its address is no
+    /// other's.
     #[inline]
     pub fn of<T>(core: &T) -> Self {
         Self(std::ptr::from_ref(core).addr())

@@ -1,5 +1,6 @@
-//! Which ring a socket sends or receives by: `VMA_RING_ALLOCATION_LOGIC_TX` and `_RX`, `VMA_RING_MIGRATION_RATIO_TX` and `_RX`,
-//! `VMA_RING_LIMIT_PER_INTERFACE`, and what a socket asks for itself with `SO_VMA_RING_ALLOC_LOGIC`. What is decided here depends on its arguments only.
+//! Which ring a socket sends or receives by: `VMA_RING_ALLOCATION_LOGIC_TX` and `_RX`,
+//! `VMA_RING_MIGRATION_RATIO_TX` and `_RX`, `VMA_RING_LIMIT_PER_INTERFACE`, and what a socket asks
+//! for itself with `SO_VMA_RING_ALLOC_LOGIC`. What is decided here depends on its arguments only.
 
 mod cores;
 mod table;
@@ -32,8 +33,8 @@ pub enum RingSharers {
     Numbered(u32),
 }
 
-/// Calls that the same other thread or core has to make before a socket is moved to its ring, as in the original
-/// (`CANDIDATE_STABILITY_ROUNDS`).
+/// Calls that the same other thread or core has to make before a socket is moved to its ring, as in
+/// the original (`CANDIDATE_STABILITY_ROUNDS`).
 const STABLE_CALLS: u32 = 20;
 
 impl Default for RingPolicy {
@@ -46,8 +47,8 @@ impl RingPolicy {
     /// Everything goes by one ring.
     pub const ONE_RING: Self = Self::new(RingLogic::PerInterface, 0, 0);
 
-    /// `migration_ratio`: calls between two looks at who uses a socket; 0 for none. `limit`: the most rings of an interface; 0 for no
-    /// limit.
+    /// `migration_ratio`: calls between two looks at who uses a socket; 0 for none. `limit`: the
+    /// most rings of an interface; 0 for no limit.
     pub const fn new(logic: RingLogic, migration_ratio: u32, limit: u32) -> Self {
         Self {
             sharers: RingSharers::By(logic),
@@ -61,7 +62,8 @@ impl RingPolicy {
         Self { sharers, ..self }
     }
 
-    /// The most rings that there is a use for on one interface. `some_choose`: sockets choose rings for themselves, too.
+    /// The most rings that there is a use for on one interface. `some_choose`: sockets choose rings
+    /// for themselves, too.
     pub fn rings_max(self, some_choose: bool) -> u32 {
         match (self.sharers, self.limit) {
             (RingSharers::By(RingLogic::PerInterface), _) if !some_choose => 1,
@@ -119,8 +121,8 @@ pub struct RingUser {
 }
 
 impl RingUser {
-    /// The calling thread, with a socket, where it runs now. A thread that is to stay on its core stays there from here on. A few
-    /// system calls at most.
+    /// The calling thread, with a socket, where it runs now. A thread that is to stay on its core
+    /// stays there from here on. A few system calls at most.
     pub fn present(policy: RingPolicy, socket: usize) -> Self {
         Self {
             socket,
@@ -199,8 +201,8 @@ impl Migration {
         self.calls_left
     }
 
-    /// Whether a socket goes over from its own user to the present one, by whose ring it sends or receives then. Neither thread nor core
-    /// has an address.
+    /// Whether a socket goes over from its own user to the present one, by whose ring it sends or
+    /// receives then. Neither thread nor core has an address.
     pub fn moves(&mut self, own: RingUser, present: RingUser) -> bool {
         let ratio = present.policy.migration_ratio();
         let key = |user: RingUser| user.key(Ipv4Addr::UNSPECIFIED.into());

@@ -1,8 +1,8 @@
 //! Waking threads that sleep until something happens to a socket.
 //!
-//! A sleeper registers a [`Waiter`] with every socket that it waits for, looks once more whether one is ready, and
-//! sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes a socket ready pays one load when
-//! nobody sleeps.
+//! A sleeper registers a [`Waiter`] with every socket that it waits for, looks once more whether
+//! one is ready, and sleeps on the waiter's eventfd beside the devices' descriptors. Whoever makes
+//! a socket ready pays one load when nobody sleeps.
 
 mod late;
 mod queue;
@@ -31,7 +31,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter from the stock of earlier sleepers, or a new one. `None`: no descriptor is to be had.
+    /// A waiter from the stock of earlier sleepers, or a new one. `None`: no descriptor is to be
+    /// had.
     pub fn take() -> Option<Arc<Self>> {
         let known = stock().unused.pop();
         let waiter = known.or_else(Self::new)?;
@@ -39,7 +40,8 @@ impl Waiter {
         Some(waiter)
     }
 
-    /// One that is in no stock. It is to be taken, [as for a sleep](Self::begin_sleep), before it is slept on.
+    /// One that is in no stock. It is to be taken, [as for a sleep](Self::begin_sleep), before it
+    /// is slept on.
     pub fn new() -> Option<Arc<Self>> {
         let waiter = Arc::new(Self {
             fd: sys::eventfd().ok()?,
@@ -60,7 +62,8 @@ impl Waiter {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was seen to be.
+    /// Gives a waiter back that is registered nowhere any more. `is_readable`: its descriptor was
+    /// seen to be.
     pub fn give(waiter: Arc<Self>, is_readable: bool) {
         waiter.end_sleep(is_readable);
         stock().unused.push(waiter);
@@ -176,7 +179,8 @@ fn stock() -> MutexGuard<'static, Waiters> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by a thread that is not here.
+/// In a forked child: the descriptors of the parent's stock are closed, and its lock may be held by
+/// a thread that is not here.
 pub fn forget_stock() {
     STOCK.store(ptr::null_mut(), Ordering::Release);
 }

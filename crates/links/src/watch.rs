@@ -1,8 +1,9 @@
 //! The internal thread's watch over rings whose leader is awake, for those that follow (`lead.rs`).
 //!
-//! The rings are in an epoll instance of the library with `EPOLLEXCLUSIVE`, behind those in which leaders sleep: the
-//! kernel asks one after the other until one has a sleeper. So a packet wakes the leader, or if that is awake the internal
-//! thread, and no system call passes the watch to and fro.
+//! The rings are in an epoll instance of the library with `EPOLLEXCLUSIVE`, behind those in which
+//! leaders sleep: the kernel asks one after the other until one has a sleeper. So a packet wakes
+//! the leader, or if that is awake the internal thread, and no system call passes the watch to and
+//! fro.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, RawFd};

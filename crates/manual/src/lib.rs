@@ -1,8 +1,9 @@
-//! The manual pages of the tools, from the definition of their command lines: what `--help` says and what the
-//! page says are one text.
+//! The manual pages of the tools, from the definition of their command lines: what `--help` says
+//! and what the page says are one text.
 //!
-//! A tool describes its [`Page`] in a test and hands it to [`assert_current`], which compares it with the file in
-//! `man/`. With the variable `UPDATE_DOCS` set, the file is written again: `cargo xtask docs` does that for all.
+//! A tool describes its [`Page`] in a test and hands it to [`assert_current`], which compares it
+//! with the file in `man/`. With the variable `UPDATE_DOCS` set, the file is written again: `cargo
+//! xtask docs` does that for all.
 //!
 //! Not linked into anything that ships.
 
@@ -79,7 +80,8 @@ impl Page {
     }
 }
 
-/// Compares the page with the file in `man/`, or writes it there if the variable `UPDATE_DOCS` is set.
+/// Compares the page with the file in `man/`, or writes it there if the variable `UPDATE_DOCS` is
+/// set.
 ///
 /// # Panics
 ///
@@ -147,7 +149,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Text as it is to be seen: hyphens that can be copied into a shell, and no escape sequences or requests.
+/// Text as it is to be seen: hyphens that can be copied into a shell, and no escape sequences or
+/// requests.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = text.lines().map(|line| match line.as_bytes().first() {
@@ -158,7 +161,8 @@ fn escaped(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Takes out what mandoc and groff warn of: blanks at the end of lines and paragraphs without a text.
+/// Takes out what mandoc and groff warn of: blanks at the end of lines and paragraphs without a
+/// text.
 fn tidy(page: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in page.lines().map(str::trim_end) {

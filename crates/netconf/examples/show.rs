@@ -1,5 +1,5 @@
-//! Prints what netconf knows of this network namespace, and the route to an address if one is given:
-//! `cargo run -p netconf --example show [address]`.
+//! Prints what netconf knows of this network namespace, and the route to an address if one is
+//! given: `cargo run -p netconf --example show [address]`.
 
 #![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 

@@ -14,9 +14,11 @@ pub struct Address {
     pub address: IpAddr,
     /// How many leading bits name the subnet.
     pub prefix_len: u8,
-    /// IPv4: not the first address of its subnet on the interface. IPv6: a temporary (privacy) address.
+    /// IPv4: not the first address of its subnet on the interface. IPv6: a temporary (privacy)
+    /// address.
     pub secondary: bool,
-    /// IPv6: duplicate address detection has not (or not successfully) ended, the address cannot be used.
+    /// IPv6: duplicate address detection has not (or not successfully) ended, the address cannot be
+    /// used.
     pub tentative: bool,
     /// IPv6: good for what comes, but no longer chosen for what begins here (RFC 4862 §5.5.4).
     pub deprecated: bool,

@@ -15,16 +15,20 @@ pub struct Changes {
     pub neighbours: bool,
     /// A route or a policy rule was added, removed or replaced.
     pub routes: bool,
-    /// Notifications were lost (or could not be read), so the whole configuration was read again. The
-    /// other fields are then the difference between before and after, `routes` always among them.
+    /// Notifications were lost (or could not be read), so the whole configuration was read again.
+    /// The other fields are then the difference between before and after, `routes` always among
+    /// them.
     pub resynchronised: bool,
     /// The indexes of the links that appeared, disappeared or changed, each once.
     pub changed_links: Vec<u32>,
-    /// The destinations (address, prefix length) of routes that were added, removed or replaced. Each once.
+    /// The destinations (address, prefix length) of routes that were added, removed or replaced.
+    /// Each once.
     pub changed_routes: Vec<(IpAddr, u8)>,
-    /// Any destination may have another route: a policy rule or a next hop has changed, or too many routes to tell.
+    /// Any destination may have another route: a policy rule or a next hop has changed, or too many
+    /// routes to tell.
     pub all_routes: bool,
-    /// The neighbours (link index, address) that frames go to at another hardware address, or no longer, or now. Each once.
+    /// The neighbours (link index, address) that frames go to at another hardware address, or no
+    /// longer, or now. Each once.
     pub changed_neighbours: Vec<(u32, IpAddr)>,
     /// The neighbours (link index, address) that became stale: those in use need
     /// [`Netconf::probe_neighbour`](crate::Netconf::probe_neighbour). Each once.

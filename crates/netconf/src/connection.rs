@@ -23,8 +23,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a table that changes while it is read is read again.
 const DUMP_ATTEMPTS: u32 = 16;
 
-/// A socket that asks. Each reply is matched to its request by sequence number, so one that was given up
-/// is not taken for the reply to the next.
+/// A socket that asks. Each reply is matched to its request by sequence number, so one that was
+/// given up is not taken for the reply to the next.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Socket,
@@ -66,8 +66,8 @@ impl Connection {
             .map_err(|detail| Error::Malformed { request, detail })
     }
 
-    /// Sends a message that is no rtnetlink message, and hands each message of the reply to `take`, until it breaks off or the
-    /// kernel marks the end.
+    /// Sends a message that is no rtnetlink message, and hands each message of the reply to `take`,
+    /// until it breaks off or the kernel marks the end.
     pub(crate) fn ask_raw(
         &mut self,
         request: &'static str,
@@ -81,7 +81,8 @@ impl Connection {
         self.receive(request, self.sequence, take).map(drop)
     }
 
-    /// Gives an order and waits until the kernel has carried it out. `flags` are added to the request.
+    /// Gives an order and waits until the kernel has carried it out. `flags` are added to the
+    /// request.
     pub(crate) fn order(
         &mut self,
         request: &'static str,
@@ -93,8 +94,8 @@ impl Connection {
             .map(drop)
     }
 
-    /// Reads a table as of one moment. `entries` starts anew (from its `Default`) whenever the table
-    /// changed meanwhile; `add` is called for each message.
+    /// Reads a table as of one moment. `entries` starts anew (from its `Default`) whenever the
+    /// table changed meanwhile; `add` is called for each message.
     pub(crate) fn dump<T: Default>(
         &mut self,
         request: &'static str,
@@ -134,9 +135,9 @@ impl Connection {
         Ok(self.sequence)
     }
 
-    /// Hands each message of the reply to `take`, until it breaks off or the kernel marks the end (the
-    /// acknowledgement of an order, the end of a table). False if the kernel says that the table changed
-    /// meanwhile.
+    /// Hands each message of the reply to `take`, until it breaks off or the kernel marks the end
+    /// (the acknowledgement of an order, the end of a table). False if the kernel says that the
+    /// table changed meanwhile.
     fn receive(
         &mut self,
         request: &'static str,

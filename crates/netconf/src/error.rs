@@ -75,9 +75,9 @@ pub enum RouteError {
     Refused {
         /// The address asked for.
         destination: IpAddr,
-        /// Carries the errno: ENETUNREACH (no route), EHOSTUNREACH (unreachable), EACCES (prohibit),
-        /// EINVAL (blackhole), ENODEV and others. A source address that is not of this host is EINVAL
-        /// or ENETUNREACH, depending on the kernel's version.
+        /// Carries the errno: ENETUNREACH (no route), EHOSTUNREACH (unreachable), EACCES
+        /// (prohibit), EINVAL (blackhole), ENODEV and others. A source address that is not of this
+        /// host is EINVAL or ENETUNREACH, depending on the kernel's version.
         #[source]
         source: io::Error,
     },

@@ -22,8 +22,8 @@ impl Message<'_> {
         self.header.flags & flag != 0
     }
 
-    /// The number that an NLMSG_ERROR or NLMSG_DONE payload begins with: 0 for success, else a negated
-    /// errno. The payload of NLMSG_DONE may be absent.
+    /// The number that an NLMSG_ERROR or NLMSG_DONE payload begins with: 0 for success, else a
+    /// negated errno. The payload of NLMSG_DONE may be absent.
     pub(crate) fn status(&self) -> i32 {
         self.payload
             .get(..4)
@@ -88,8 +88,8 @@ pub(crate) fn datagram(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> 
     bytes
 }
 
-/// The attributes of a message (RTA_*, NLA_*), from behind its fixed header: type and value, each as long as the length says. Ends
-/// at the first that is not whole.
+/// The attributes of a message (RTA_*, NLA_*), from behind its fixed header: type and value, each
+/// as long as the length says. Ends at the first that is not whole.
 pub(crate) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));

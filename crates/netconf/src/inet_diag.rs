@@ -16,7 +16,8 @@ pub(crate) const IPPROTO_UDP: u8 = 17;
 /// Length of `struct inet_diag_req_v2`.
 const REQUEST_LEN: usize = 56;
 
-/// `struct inet_diag_req_v2` for all sockets, in any state, that are bound to `port`; 0 for every port.
+/// `struct inet_diag_req_v2` for all sockets, in any state, that are bound to `port`; 0 for every
+/// port.
 pub(crate) fn request(family: u8, protocol: u8, port: u16) -> [u8; REQUEST_LEN] {
     let mut request = [0; REQUEST_LEN];
     request[0] = family;
@@ -36,8 +37,9 @@ pub(crate) fn listeners_request(family: u8, port: u16) -> [u8; REQUEST_LEN] {
 /// Whichever socket it is.
 pub(crate) const NO_COOKIE: [u8; 8] = [0xff; 8];
 
-/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie. A scope, or else `link`, is the number
-/// of the link on which they come: sockets that are bound to another are not found, and without one none that is bound.
+/// The same for the one socket that segments from `peer` to `local` go to, if it has this cookie. A
+/// scope, or else `link`, is the number of the link on which they come: sockets that are bound to
+/// another are not found, and without one none that is bound.
 pub(crate) fn exact_request(
     local: SocketAddr,
     peer: SocketAddr,

@@ -22,11 +22,13 @@ pub struct IpsecPolicies {
 }
 
 impl IpsecPolicies {
-    /// Subscribes to notifications in the calling thread's network namespace and looks whether there are policies.
+    /// Subscribes to notifications in the calling thread's network namespace and looks whether
+    /// there are policies.
     ///
     /// # Errors
     ///
-    /// EPROTONOSUPPORT if the kernel has no IPsec, EPERM without CAP_NET_ADMIN; what else netlink answers.
+    /// EPROTONOSUPPORT if the kernel has no IPsec, EPERM without CAP_NET_ADMIN; what else netlink
+    /// answers.
     pub fn open() -> Result<Self, Error> {
         let protocol = Some(netlink::XFRM);
         // In this order: a change between the two is seen twice rather than not at all.
@@ -46,7 +48,8 @@ impl IpsecPolicies {
         self.any
     }
 
-    /// Takes in the notifications that have arrived, without waiting. True if [`IpsecPolicies::any`] has changed.
+    /// Takes in the notifications that have arrived, without waiting. True if
+    /// [`IpsecPolicies::any`] has changed.
     ///
     /// # Errors
     ///
@@ -115,5 +118,6 @@ const XFRM_MSG_GETSPDINFO: u16 = 0x25;
 const XFRM_MSG_GETDEFAULT: u16 = 0x28;
 const XFRMA_SPD_INFO: u16 = 1;
 const XFRM_USERPOLICY_BLOCK: u8 = 1;
-/// `struct xfrmu_spdinfo` begins with three numbers of 32 bits: policies for incoming, outgoing and forwarded packets.
+/// `struct xfrmu_spdinfo` begins with three numbers of 32 bits: policies for incoming, outgoing and
+/// forwarded packets.
 const DIRECTIONS_BYTES: usize = 12;

@@ -1,5 +1,6 @@
 //! What the socket engine must know of the kernel's network configuration: links, addresses and
-//! neighbours as a snapshot kept current by notifications, and routes as the kernel itself decides them.
+//! neighbours as a snapshot kept current by notifications, and routes as the kernel itself decides
+//! them.
 //!
 //! ```no_run
 //! use netconf::{Netconf, RouteQuery};
@@ -18,17 +19,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! There is no copy of the routing tables. Policy rules, multipath choice and metrics are the kernel's
-//! own: [`Netconf::route`] asks it for each destination, and the answer stays valid until
+//! There is no copy of the routing tables. Policy rules, multipath choice and metrics are the
+//! kernel's own: [`Netconf::route`] asks it for each destination, and the answer stays valid until
 //! [`Netconf::generation`] changes.
 //!
-//! A [`Netconf`] belongs to the network namespace of the thread that opened it and to the process that
-//! opened it: a child made by fork shares the sockets, and each would take the other's messages, so the
-//! child opens its own. Its two descriptors are close-on-exec and have high numbers, out of the way of
-//! the program around it.
+//! A [`Netconf`] belongs to the network namespace of the thread that opened it and to the process
+//! that opened it: a child made by fork shares the sockets, and each would take the other's
+//! messages, so the child opens its own. Its two descriptors are close-on-exec and have high
+//! numbers, out of the way of the program around it.
 //!
-//! System calls are made directly (rustix), not through libc, whose socket functions are replaced in the
-//! programs this runs in; the exception is `close`, when a `Netconf` is opened or dropped.
+//! System calls are made directly (rustix), not through libc, whose socket functions are replaced
+//! in the programs this runs in; the exception is `close`, when a `Netconf` is opened or dropped.
 //!
 //! References: rtnetlink(7), netlink(7), RFC 4861 section 7.3 (neighbour states).
 //!

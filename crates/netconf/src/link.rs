@@ -26,17 +26,20 @@ pub struct Link {
     pub mtu: u32,
     /// The hardware address if it has six bytes; all zeroes for the loopback interface.
     pub mac: Option<[u8; 6]>,
-    /// What kind of virtual interface it is ("veth", "bridge", "bond", "vlan", ...); `None` for hardware.
+    /// What kind of virtual interface it is ("veth", "bridge", "bond", "vlan", ...); `None` for
+    /// hardware.
     pub kind: Option<String>,
     /// The index of the bridge, bond or VRF that it is a part of.
     pub master: Option<u32>,
-    /// The index of the interface that it lies on: a VLAN's lower device, but also the peer of a veth.
+    /// The index of the interface that it lies on: a VLAN's lower device, but also the peer of a
+    /// veth.
     pub lower: Option<u32>,
     /// Frames are Ethernet frames (ARPHRD_ETHER).
     pub ethernet: bool,
     /// How many receive queues were allocated (IFLA_NUM_RX_QUEUES); not all need be in use.
     pub rx_queues: u32,
-    /// Its segments of IPv6 may be longer than 64 KiB (BIG TCP: IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE).
+    /// Its segments of IPv6 may be longer than 64 KiB (BIG TCP: IFLA_GSO_MAX_SIZE,
+    /// IFLA_GRO_MAX_SIZE).
     pub big_tcp: bool,
 }
 
@@ -87,7 +90,8 @@ impl Link {
     }
 }
 
-/// The number of the XDP program that a message about a link names: the driver's, the generic one, or whichever it is.
+/// The number of the XDP program that a message about a link names: the driver's, the generic one,
+/// or whichever it is.
 pub(crate) fn xdp_program(message: &LinkMessage) -> Option<u32> {
     let values = message.attributes.iter().find_map(|it| match it {
         LinkAttribute::Xdp(values) => Some(values),

@@ -1,4 +1,5 @@
-//! Which multicast groups this host is a member of: as the kernel tells, or before Linux 6.15 as its files list them.
+//! Which multicast groups this host is a member of: as the kernel tells, or before Linux 6.15 as
+//! its files list them.
 
 mod listed;
 mod told;
@@ -11,7 +12,8 @@ use crate::error::Error;
 use listed::Listed;
 use told::Told;
 
-/// The groups of one network namespace by interface, whoever has joined them and for whatever sources.
+/// The groups of one network namespace by interface, whoever has joined them and for whatever
+/// sources.
 #[derive(Debug)]
 pub struct Memberships(Source);
 
@@ -46,9 +48,10 @@ impl GroupChanges {
 }
 
 impl Memberships {
-    /// Subscribes to notifications in the calling thread's network namespace and reads the memberships. `subscribe` has a netlink
-    /// socket receive the notifications of the multicast group with this number (`NETLINK_ADD_MEMBERSHIP`, netlink(7)). Where the kernel
-    /// does not tell, it opens the files that list them.
+    /// Subscribes to notifications in the calling thread's network namespace and reads the
+    /// memberships. `subscribe` has a netlink socket receive the notifications of the multicast
+    /// group with this number (`NETLINK_ADD_MEMBERSHIP`, netlink(7)). Where the kernel does not
+    /// tell, it opens the files that list them.
     ///
     /// # Errors
     ///
@@ -69,8 +72,8 @@ impl Memberships {
         matches!(self.0, Source::Listed(_))
     }
 
-    /// Whether the host is a member of a group on an interface, as of the last [`Memberships::process_events`]. It is, too, if that could
-    /// not be found out.
+    /// Whether the host is a member of a group on an interface, as of the last
+    /// [`Memberships::process_events`]. It is, too, if that could not be found out.
     pub fn contains(&self, link_index: u32, group: IpAddr) -> bool {
         match &self.0 {
             Source::Told(told) => told.contains(link_index, group),
@@ -78,7 +81,8 @@ impl Memberships {
         }
     }
 
-    /// Takes in the notifications that have arrived, without waiting, or reads the files. `None`: nothing has changed.
+    /// Takes in the notifications that have arrived, without waiting, or reads the files. `None`:
+    /// nothing has changed.
     ///
     /// # Errors
     ///

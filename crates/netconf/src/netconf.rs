@@ -44,12 +44,13 @@ pub struct Netconf {
 }
 
 impl Netconf {
-    /// Subscribes to notifications in the calling thread's network namespace and reads the configuration.
+    /// Subscribes to notifications in the calling thread's network namespace and reads the
+    /// configuration.
     ///
     /// # Errors
     ///
-    /// If the process may not open netlink sockets (a sandbox), has no descriptor left, or the kernel
-    /// does not answer.
+    /// If the process may not open netlink sockets (a sandbox), has no descriptor left, or the
+    /// kernel does not answer.
     pub fn open() -> Result<Self, Error> {
         // In this order: a change between the two is seen twice rather than not at all.
         let events = Socket::open(None, NOTIFICATION_GROUPS)?;
@@ -66,15 +67,16 @@ impl Netconf {
         })
     }
 
-    /// Takes in the notifications that have arrived, without waiting, and reports what they changed. If
-    /// some were lost, the whole configuration is read again.
+    /// Takes in the notifications that have arrived, without waiting, and reports what they
+    /// changed. If some were lost, the whole configuration is read again.
     ///
-    /// One call handles a bounded number of notifications; `events_fd` stays readable if there are more.
+    /// One call handles a bounded number of notifications; `events_fd` stays readable if there are
+    /// more.
     ///
     /// # Errors
     ///
-    /// If the socket or the repeated reading fails. Nothing is lost then: the next call goes on, and
-    /// reports what this one would have.
+    /// If the socket or the repeated reading fails. Nothing is lost then: the next call goes on,
+    /// and reports what this one would have.
     pub fn process_events(&mut self) -> Result<Changes, Error> {
         for _ in 0..EVENTS_PER_CALL {
             match self.events.receive_now(&mut self.buffer)? {
@@ -99,16 +101,18 @@ impl Netconf {
         Ok(mem::take(&mut self.pending))
     }
 
-    /// Asks the kernel to resolve or verify a neighbour, as if it had been sent to. For an entry that
-    /// went stale while only user space sends to it, and for one that is not known yet. The result comes
-    /// as a notification: up to some seconds later for a stale entry, for the kernel first waits for
-    /// other signs of life (`delay_first_probe_time`).
+    /// Asks the kernel to resolve or verify a neighbour, as if it had been sent to. For an entry
+    /// that went stale while only user space sends to it, and for one that is not known yet. The
+    /// result comes as a notification: up to some seconds later for a stale entry, for the kernel
+    /// first waits for other signs of life (`delay_first_probe_time`).
     ///
-    /// An entry that needs no verification (permanent, or of a link without resolution) is left alone.
+    /// An entry that needs no verification (permanent, or of a link without resolution) is left
+    /// alone.
     ///
     /// # Errors
     ///
-    /// EPERM without CAP_NET_ADMIN; ENODEV or EINVAL if the link does not exist or has no neighbours.
+    /// EPERM without CAP_NET_ADMIN; ENODEV or EINVAL if the link does not exist or has no
+    /// neighbours.
     pub fn probe_neighbour(&self, link_index: u32, address: IpAddr) -> Result<(), Error> {
         // The kernel makes a permanent entry an ordinary one when it is asked to verify it.
         let state = self
@@ -136,8 +140,8 @@ impl Netconf {
             .order("verify a neighbour", NLM_F_CREATE, message)
     }
 
-    /// Asks the kernel for the way of a packet. The answer holds until [`Netconf::generation`] changes,
-    /// except that path MTU discovery may change [`Route::mtu`] without a notification.
+    /// Asks the kernel for the way of a packet. The answer holds until [`Netconf::generation`]
+    /// changes, except that path MTU discovery may change [`Route::mtu`] without a notification.
     ///
     /// Takes no longer than a system call, and at most about a second if the reply is lost.
     ///
@@ -177,8 +181,8 @@ impl Netconf {
         }
     }
 
-    /// Whether policy rules tell packets of one destination apart by their transport protocol or ports (`ip-rule(8)`: ipproto,
-    /// sport, dport), for IPv4.
+    /// Whether policy rules tell packets of one destination apart by their transport protocol or
+    /// ports (`ip-rule(8)`: ipproto, sport, dport), for IPv4.
     ///
     /// # Errors
     ///
@@ -187,8 +191,8 @@ impl Netconf {
         rule::any_by_flow(&mut self.connection())
     }
 
-    /// The kinds of a link's queueing disciplines that are not what a link has by itself, such as "clsact", which runs filters and
-    /// programs, or "htb". Each once.
+    /// The kinds of a link's queueing disciplines that are not what a link has by itself, such as
+    /// "clsact", which runs filters and programs, or "htb". Each once.
     ///
     /// # Errors
     ///
@@ -197,8 +201,9 @@ impl Netconf {
         packet_filters::queueing_disciplines(&mut self.connection(), link_index)
     }
 
-    /// Asks the kernel for the number of the XDP program that is attached to a link, in whatever mode. The snapshot does not
-    /// have it: the kernel does not notify of programs that come and go with a bpf_link.
+    /// Asks the kernel for the number of the XDP program that is attached to a link, in whatever
+    /// mode. The snapshot does not have it: the kernel does not notify of programs that come and go
+    /// with a bpf_link.
     ///
     /// # Errors
     ///
@@ -220,14 +225,15 @@ impl Netconf {
         }
     }
 
-    /// Readable when [`Netconf::process_events`] has something to do. Stays the same as long as `self`.
+    /// Readable when [`Netconf::process_events`] has something to do. Stays the same as long as
+    /// `self`.
     pub fn events_descriptor(&self) -> &Arc<OwnDescriptor> {
         self.events.descriptor()
     }
 
-    /// Grows with each change that can alter a forwarding decision: of a link, an address, a route or
-    /// rule, or of the hardware address frames for a neighbour go to. A neighbour that becomes stale, or
-    /// reachable again, with the same hardware address does not count.
+    /// Grows with each change that can alter a forwarding decision: of a link, an address, a route
+    /// or rule, or of the hardware address frames for a neighbour go to. A neighbour that becomes
+    /// stale, or reachable again, with the same hardware address does not count.
     ///
     /// Only [`Netconf::process_events`] advances it.
     pub fn generation(&self) -> u64 {
@@ -244,8 +250,8 @@ impl Netconf {
         self.snapshot.links.get(&index)
     }
 
-    /// Why an XDP program on a link would get packets wrong, in a few words: it is a bridge, a bond, a VLAN or the like, or part of
-    /// one. `None`: it would not.
+    /// Why an XDP program on a link would get packets wrong, in a few words: it is a bridge, a
+    /// bond, a VLAN or the like, or part of one. `None`: it would not.
     pub fn obstacle(&self, link: &Link) -> Option<String> {
         obstacle(link, |index| self.link(index))
     }
@@ -281,8 +287,8 @@ impl Netconf {
         self.snapshot.neighbours.values()
     }
 
-    /// How many links, addresses and neighbours the kernel listed in a form that cannot be decoded; they
-    /// are missing from the snapshot. 0 unless the kernel is much newer than this library.
+    /// How many links, addresses and neighbours the kernel listed in a form that cannot be decoded;
+    /// they are missing from the snapshot. 0 unless the kernel is much newer than this library.
     pub fn unreadable_entries(&self) -> usize {
         self.snapshot.unreadable
     }
@@ -313,12 +319,13 @@ impl AsFd for Netconf {
     }
 }
 
-/// More than a full receive buffer holds, so that everything which arrived before an overrun is taken in
-/// before the configuration is read again.
+/// More than a full receive buffer holds, so that everything which arrived before an overrun is
+/// taken in before the configuration is read again.
 const EVENTS_PER_CALL: usize = 16 * 1024;
 
 /// RTNLGRP_* of linux/rtnetlink.h as a mask: LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE,
-/// IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, IPV4_NETCONF, NEXTHOP. Older kernels ignore groups they do not have.
+/// IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE, IPV4_NETCONF, NEXTHOP. Older kernels ignore groups they do
+/// not have.
 const NOTIFICATION_GROUPS: u32 = group(1)
     | group(3)
     | group(5)

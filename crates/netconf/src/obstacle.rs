@@ -1,11 +1,14 @@
-//! Which links stand by themselves: packets that come in on them are as the cable had them, and what is sent out of them leaves.
+//! Which links stand by themselves: packets that come in on them are as the cable had them, and
+//! what is sent out of them leaves.
 
 use crate::link::Link;
 
-/// Why an XDP program on a link would get packets wrong, or none; in a few words for an operator. `named` finds other links.
+/// Why an XDP program on a link would get packets wrong, or none; in a few words for an operator.
+/// `named` finds other links.
 ///
-/// Hardware, veth and tap devices of their own have no obstacle. Bonds, bridges, VLANs and their parts have packets steered beneath
-/// or above them, and what is steered where is the kernel's to know.
+/// Hardware, veth and tap devices of their own have no obstacle. Bonds, bridges, VLANs and their
+/// parts have packets steered beneath or above them, and what is steered where is the kernel's to
+/// know.
 pub(crate) fn obstacle<'a>(link: &Link, named: impl Fn(u32) -> Option<&'a Link>) -> Option<String> {
     let other = |index: u32| match named(index) {
         Some(other) => match other.kind.as_deref() {
@@ -63,7 +66,8 @@ mod tests {
         slave_kind: Option<&'a str>,
     }
 
-    /// What `rtnl_fill_ifinfo` (net/core/rtnetlink.c) makes of a link, as far as it is read here and in its order.
+    /// What `rtnl_fill_ifinfo` (net/core/rtnetlink.c) makes of a link, as far as it is read here
+    /// and in its order.
     fn newlink(link: &Recorded<'_>) -> Vec<u8> {
         const RTM_NEWLINK: u16 = 16;
         const ARPHRD_ETHER: u16 = 1;

@@ -20,8 +20,9 @@ pub enum IpVersion {
     V6,
 }
 
-/// Whether the network namespace of the calling thread has nftables rules for packets of a version (`linux/netfilter/nf_tables.h`): a chain
-/// at a hook that has rules, or that drops by default. Those of iptables-nft are among them.
+/// Whether the network namespace of the calling thread has nftables rules for packets of a version
+/// (`linux/netfilter/nf_tables.h`): a chain at a hook that has rules, or that drops by default.
+/// Those of iptables-nft are among them.
 ///
 /// # Errors
 ///
@@ -38,7 +39,8 @@ pub fn has_nftables_rules(version: IpVersion) -> Result<bool, Error> {
     Ok(found)
 }
 
-/// Whether the network namespace of the calling thread has tables of the older iptables or ip6tables. Who may not read it, has none.
+/// Whether the network namespace of the calling thread has tables of the older iptables or
+/// ip6tables. Who may not read it, has none.
 pub fn has_iptables_tables(version: IpVersion) -> bool {
     let names = std::fs::read(match version {
         IpVersion::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -70,8 +72,8 @@ fn applies(message: &Message<'_>, version: IpVersion) -> bool {
     is_base && (rules > 0 || number(NFTA_CHAIN_POLICY) == Some(NF_DROP))
 }
 
-/// The kinds of the queueing disciplines of a link that are not what a link has by itself, such as "clsact" or "htb". In any order,
-/// each once.
+/// The kinds of the queueing disciplines of a link that are not what a link has by itself, such as
+/// "clsact" or "htb". In any order, each once.
 pub(crate) fn queueing_disciplines(
     connection: &mut Connection,
     link_index: u32,

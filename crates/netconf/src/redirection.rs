@@ -1,7 +1,8 @@
-//! Packets that arrive at a link, sent out of another one: u32 filters with the action mirred (tc-u32(8), tc-mirred(8)).
+//! Packets that arrive at a link, sent out of another one: u32 filters with the action mirred
+//! (tc-u32(8), tc-mirred(8)).
 //!
-//! Filters of one priority of a link lie in a hash table of their own, by the lower half of the destination port, so that a
-//! packet is compared with few of them.
+//! Filters of one priority of a link lie in a hash table of their own, by the lower half of the
+//! destination port, so that a packet is compared with few of them.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -16,7 +17,8 @@ use netlink_packet_route::tc::{
 use crate::connection::Connection;
 use crate::error::Error;
 
-/// Orders about redirected packets, to the network namespace of the thread that opened it. They need CAP_NET_ADMIN.
+/// Orders about redirected packets, to the network namespace of the thread that opened it. They
+/// need CAP_NET_ADMIN.
 #[derive(Debug)]
 pub struct Redirections {
     connection: Connection,
@@ -36,7 +38,8 @@ pub struct FilterPlace {
     pub link_index: u32,
     /// Filters with smaller numbers come first.
     pub priority: u16,
-    /// Among those with the same lower half of the destination port: 1 to [`FilterPlace::NUMBER_MAX`].
+    /// Among those with the same lower half of the destination port: 1 to
+    /// [`FilterPlace::NUMBER_MAX`].
     pub number: u16,
 }
 
@@ -149,8 +152,8 @@ impl Redirections {
         self.remove_filter((place.link_index, place.priority, handle(place, selection)))
     }
 
-    /// Sends all IPv4 packets out of another link, or those to an address. For a priority without a table, and taken back by
-    /// [`Redirections::remove_table`].
+    /// Sends all IPv4 packets out of another link, or those to an address. For a priority without a
+    /// table, and taken back by [`Redirections::remove_table`].
     ///
     /// # Errors
     ///

@@ -21,8 +21,9 @@ pub struct RouteQuery {
     pub mark: u32,
     /// The interface that the socket is bound to (SO_BINDTODEVICE, IP_MULTICAST_IF, a scope id).
     pub output_interface: Option<u32>,
-    /// The transport protocol (6, 17) with the ports of the two ends: policy rules and the choice among several next hops may
-    /// depend on them ([`crate::Netconf::routes_by_flow`]). Without them the kernel answers as for UDP without ports.
+    /// The transport protocol (6, 17) with the ports of the two ends: policy rules and the choice
+    /// among several next hops may depend on them ([`crate::Netconf::routes_by_flow`]). Without
+    /// them the kernel answers as for UDP without ports.
     pub flow: Option<TransportFlow>,
 }
 
@@ -97,8 +98,8 @@ pub struct Route {
     pub kind: RouteKind,
     /// The interface it leaves by; the loopback interface for [`RouteKind::Local`].
     pub output_interface: u32,
-    /// The next hop, which may be IPv6 for an IPv4 destination (RFC 5549); `None` if the destination is
-    /// on the link.
+    /// The next hop, which may be IPv6 for an IPv4 destination (RFC 5549); `None` if the
+    /// destination is on the link.
     pub gateway: Option<IpAddr>,
     /// The source address that the kernel would choose (or the one asked for).
     pub preferred_source: Option<IpAddr>,
@@ -108,8 +109,9 @@ pub struct Route {
     pub mtu_locked: bool,
     /// The hop limit or time to live of the route, if it has one.
     pub hop_limit: Option<u8>,
-    /// The route says something of TCP connections (`ip-route(8)`: window, rtt, rttvar, rto_min, ssthresh, cwnd, initcwnd,
-    /// initrwnd, features, quickack, congctl, reordering, advmss, fastopen_no_cookie).
+    /// The route says something of TCP connections (`ip-route(8)`: window, rtt, rttvar, rto_min,
+    /// ssthresh, cwnd, initcwnd, initrwnd, features, quickack, congctl, reordering, advmss,
+    /// fastopen_no_cookie).
     pub has_stream_metrics: bool,
 }
 
@@ -229,7 +231,8 @@ fn locks_mtu(metrics: &[RouteMetric]) -> bool {
         .any(|metric| matches!(metric, RouteMetric::Lock(locked) if locked & 1 << RTAX_MTU != 0))
 }
 
-/// The destination (address, prefix length) of a route in a table; `None` if it is of neither family.
+/// The destination (address, prefix length) of a route in a table; `None` if it is of neither
+/// family.
 pub(crate) fn destination(message: &RouteMessage) -> Option<(IpAddr, u8)> {
     let named = message
         .attributes

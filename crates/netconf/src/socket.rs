@@ -33,8 +33,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket of a netlink protocol that receives the notifications of `groups` (a mask). No protocol means number 0,
-    /// which is rtnetlink.
+    /// Opens a socket of a netlink protocol that receives the notifications of `groups` (a mask).
+    /// No protocol means number 0, which is rtnetlink.
     pub(crate) fn open(protocol: Option<Protocol>, groups: u32) -> Result<Self, Error> {
         let fd = rustix::net::socket_with(
             AddressFamily::NETLINK,

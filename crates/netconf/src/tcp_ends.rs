@@ -1,4 +1,5 @@
-//! The ends of the kernel's TCP sockets, as it tells of them (`SKNLGRP_INET_TCP_DESTROY` of `linux/sock_diag.h`).
+//! The ends of the kernel's TCP sockets, as it tells of them (`SKNLGRP_INET_TCP_DESTROY` of
+//! `linux/sock_diag.h`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,10 +13,12 @@ use crate::framing::Messages;
 use crate::inet_diag::{self, SOCK_DIAG_BY_FAMILY};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
 
-/// Tells of TCP sockets of a network namespace that are gone, whatever process had them. One that was closed is gone when the kernel has
-/// nothing to send for it any more; TIME-WAIT is not the socket's, and goes on after its end.
+/// Tells of TCP sockets of a network namespace that are gone, whatever process had them. One that
+/// was closed is gone when the kernel has nothing to send for it any more; TIME-WAIT is not the
+/// socket's, and goes on after its end.
 ///
-/// Being told costs the kernel some microseconds for each TCP socket of the namespace, on another CPU if there is one.
+/// Being told costs the kernel some microseconds for each TCP socket of the namespace, on another
+/// CPU if there is one.
 #[derive(Debug)]
 pub struct TcpEnds {
     events: Socket,
@@ -23,7 +26,8 @@ pub struct TcpEnds {
 }
 
 impl TcpEnds {
-    /// For the calling thread's network namespace. Takes no privilege. Tells of nothing until it [is to follow](Self::follow).
+    /// For the calling thread's network namespace. Takes no privilege. Tells of nothing until it
+    /// [is to follow](Self::follow).
     ///
     /// # Errors
     ///
@@ -40,8 +44,8 @@ impl TcpEnds {
         self.events.descriptor()
     }
 
-    /// From here on it is told of ends, or not any more: `change` joins or leaves the group of netlink with this number
-    /// (`NETLINK_ADD_MEMBERSHIP`, `NETLINK_DROP_MEMBERSHIP`).
+    /// From here on it is told of ends, or not any more: `change` joins or leaves the group of
+    /// netlink with this number (`NETLINK_ADD_MEMBERSHIP`, `NETLINK_DROP_MEMBERSHIP`).
     ///
     /// # Errors
     ///
@@ -60,8 +64,9 @@ impl TcpEnds {
         Ok(())
     }
 
-    /// Hands the cookies (`SO_COOKIE`) of sockets that have ended to `ended`, without waiting. Returns whether the kernel has told of
-    /// more than it could keep, which are lost: then it tells of those that end after this call, and not of all before it.
+    /// Hands the cookies (`SO_COOKIE`) of sockets that have ended to `ended`, without waiting.
+    /// Returns whether the kernel has told of more than it could keep, which are lost: then it
+    /// tells of those that end after this call, and not of all before it.
     ///
     /// # Errors
     ///
@@ -71,7 +76,8 @@ impl TcpEnds {
         for _ in 0..DATAGRAMS_PER_CALL {
             match self.events.receive_now(&mut self.buffer)? {
                 Received::Nothing => break,
-                // The kernel adds nothing until all that it has kept is taken, and says so once only.
+                // The kernel adds nothing until all that it has kept is taken, and says so once
+                // only.
                 Received::Overrun => were_lost = true,
                 Received::Datagram(datagram) => {
                     let sockets = Messages::new(datagram)

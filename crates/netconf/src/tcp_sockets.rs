@@ -29,13 +29,15 @@ pub struct TcpSocketInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TcpConnectionInfo {
-    /// This host's end. What is carried by IPv4 has addresses of IPv4, whatever the socket's family.
+    /// This host's end. What is carried by IPv4 has addresses of IPv4, whatever the socket's
+    /// family.
     pub local: SocketAddr,
     /// The peer's end, likewise.
     pub peer: SocketAddr,
     /// Tells the socket from all others of the host, earlier and later (`SO_COOKIE`).
     pub cookie: u64,
-    /// It is in TIME-WAIT, or in FIN-WAIT-2 with nobody who has it, for so long; then the kernel forgets it.
+    /// It is in TIME-WAIT, or in FIN-WAIT-2 with nobody who has it, for so long; then the kernel
+    /// forgets it.
     pub waits: Option<Duration>,
 }
 
@@ -66,8 +68,9 @@ impl TcpSockets {
         Ok(Self { connection })
     }
 
-    /// The socket that segments from `peer` to `local` go to, whatever process has it: the one with this connection,
-    /// else one that listens there. `None` if the kernel would answer with a reset.
+    /// The socket that segments from `peer` to `local` go to, whatever process has it: the one with
+    /// this connection, else one that listens there. `None` if the kernel would answer with a
+    /// reset.
     ///
     /// # Errors
     ///
@@ -84,8 +87,8 @@ impl TcpSockets {
         }))
     }
 
-    /// The connection between these ends, if the kernel has it, in whatever state. `link`: by which its segments come, or 0, which finds
-    /// none that is bound to a link.
+    /// The connection between these ends, if the kernel has it, in whatever state. `link`: by which
+    /// its segments come, or 0, which finds none that is bound to a link.
     ///
     /// # Errors
     ///
@@ -100,7 +103,8 @@ impl TcpSockets {
         Ok(found.and_then(|entry| described(&entry)))
     }
 
-    /// All connections whose local end has this port and whose handshake is over. The kernel walks its whole table.
+    /// All connections whose local end has this port and whose handshake is over. The kernel walks
+    /// its whole table.
     ///
     /// # Errors
     ///
@@ -159,12 +163,13 @@ impl TcpSockets {
         Ok(found)
     }
 
-    /// Ends the connection, also one in TIME-WAIT: its owner's calls fail with ECONNABORTED, and the addresses are free. Returns
-    /// whether there was one. What listens is left alone.
+    /// Ends the connection, also one in TIME-WAIT: its owner's calls fail with ECONNABORTED, and
+    /// the addresses are free. Returns whether there was one. What listens is left alone.
     ///
     /// # Errors
     ///
-    /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), the process may not (CAP_NET_ADMIN), or netlink fails.
+    /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), the process may not (CAP_NET_ADMIN), or
+    /// netlink fails.
     pub fn end(
         &mut self,
         local: impl Into<SocketAddr>,
@@ -172,7 +177,8 @@ impl TcpSockets {
         link: u32,
     ) -> Result<bool, Error> {
         let (local, peer) = (local.into(), peer.into());
-        // Without the cookie the kernel would end the listener if the connection has ended meanwhile.
+        // Without the cookie the kernel would end the listener if the connection has ended
+        // meanwhile.
         let Some(Entry { cookie, .. }) = self
             .entry(local, peer, link)?
             .filter(|entry| entry.state != TCP_LISTEN)

@@ -22,7 +22,8 @@ pub struct UdpSocketInfo {
     pub inode: u32,
 }
 
-/// Lists the UDP sockets of the calling thread's network namespace that are bound to `port`, or all, whatever process has them.
+/// Lists the UDP sockets of the calling thread's network namespace that are bound to `port`, or
+/// all, whatever process has them.
 ///
 /// # Errors
 ///

@@ -51,7 +51,8 @@ pub enum Call {
         /// `MSG_*`.
         flags: i32,
     },
-    /// `sendto` or `sendmsg` with `MSG_FASTOPEN`, which connects to the script's remote address first.
+    /// `sendto` or `sendmsg` with `MSG_FASTOPEN`, which connects to the script's remote address
+    /// first.
     FastOpen {
         /// The socket.
         fd: i32,
@@ -176,8 +177,8 @@ pub enum OptionValue {
 pub struct Outcome {
     /// Its result, or `Err(errno)`.
     pub result: Option<Result<i64, i32>>,
-    /// What it wrote into the program's memory: an option's value, the events of poll's entries in their order,
-    /// descriptor and events of each of `epoll_wait`'s.
+    /// What it wrote into the program's memory: an option's value, the events of poll's entries in
+    /// their order, descriptor and events of each of `epoll_wait`'s.
     pub output: Vec<i64>,
     /// The first octet read that is not the stream's.
     pub wrong_octet: Option<usize>,

@@ -85,7 +85,8 @@ impl<'text> Lexer<'text> {
         taken
     }
 
-    /// Takes up to and including `end`, which must come after `start` bytes; what is between is returned.
+    /// Takes up to and including `end`, which must come after `start` bytes; what is between is
+    /// returned.
     fn take_until(&mut self, start: usize, end: &str) -> Result<&'text str, (Place, String)> {
         let place = self.place;
         match self.rest[start..].find(end) {
@@ -160,7 +161,8 @@ impl<'text> Lexer<'text> {
         Err((self.place, format!("no closing {quote}")))
     }
 
-    /// An IPv4 or IPv6 address, if one begins here. Numbers with one colon between them are sequence numbers.
+    /// An IPv4 or IPv6 address, if one begins here. Numbers with one colon between them are
+    /// sequence numbers.
     fn address(&mut self) -> Option<Token> {
         let length = span(self.rest, |character| {
             character.is_ascii_hexdigit() || ".:".contains(character)

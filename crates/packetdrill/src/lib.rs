@@ -1,8 +1,9 @@
 //! The script language of packetdrill, and a runner that plays a script against any TCP stack.
 //!
-//! A script is a sequence of system calls that a program makes, packets that arrive and packets that the
-//! stack must send, each with the time at which it happens. The language is that of
-//! <https://github.com/google/packetdrill>; what this crate parses and cannot run is an error that says so.
+//! A script is a sequence of system calls that a program makes, packets that arrive and packets
+//! that the stack must send, each with the time at which it happens. The language is that of
+//! <https://github.com/google/packetdrill>; what this crate parses and cannot run is an error that
+//! says so.
 
 mod call;
 mod error;

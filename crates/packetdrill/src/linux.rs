@@ -74,7 +74,8 @@ impl Linux {
         let tun = make(&self.namespace, "tun0", setup.local, setup.mtu);
         self.tun = Some(tun.map_err(|skip| skip.reason().to_owned())?);
         if !self.has_offload {
-            // Without it, too, the kernel makes packets of several segments, and waits until there are enough for one.
+            // Without it, too, the kernel makes packets of several segments, and waits until there
+            // are enough for one.
             let limit = ["link", "set", "tun0", "gso_max_segs", "1"];
             let limited = self.namespace.ip(&limit);
             limited.map_err(|error| error.to_string())?;
@@ -196,7 +197,8 @@ impl Stack for Linux {
 
 impl Drop for Linux {
     fn drop(&mut self) {
-        // The worker ends when there are no more calls; one that blocks returns when its sockets are shut down.
+        // The worker ends when there are no more calls; one that blocks returns when its sockets
+        // are shut down.
         self.calls = None;
         for fd in worker::locked(&self.descriptors).iter() {
             sys::shut_down(*fd);

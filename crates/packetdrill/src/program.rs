@@ -1,4 +1,5 @@
-//! The program of a script: makes the calls that it is told of over its standard input, a socket. Preloads what is under test.
+//! The program of a script: makes the calls that it is told of over its standard input, a socket.
+//! Preloads what is under test.
 
 fn main() {
     packetdrill::obey();

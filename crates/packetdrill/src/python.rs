@@ -1,4 +1,5 @@
-//! The part of Python that scripts use to look at a connection: `assert` with integers, and names for them.
+//! The part of Python that scripts use to look at a connection: `assert` with integers, and names
+//! for them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,7 +36,8 @@ impl fmt::Display for CodeError {
     }
 }
 
-/// Runs `code`; `variables` are those of the script's code so far, `value_of` gives the values of other names.
+/// Runs `code`; `variables` are those of the script's code so far, `value_of` gives the values of
+/// other names.
 pub fn run(
     code: &str,
     variables: &mut HashMap<String, i64>,

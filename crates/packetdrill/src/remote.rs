@@ -1,4 +1,5 @@
-//! A program in a namespace whose only link is Ethernet as the stack: a preloaded library finds what it needs there.
+//! A program in a namespace whose only link is Ethernet as the stack: a preloaded library finds
+//! what it needs there.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

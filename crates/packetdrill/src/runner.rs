@@ -26,9 +26,11 @@ use settings::{Settings, commanded};
 pub struct Conditions {
     /// Added to the initial sequence number of the peer that the script plays.
     pub remote_isn: u32,
-    /// Whether a packet that the script does not mention is a failure even if nothing is expected after it.
+    /// Whether a packet that the script does not mention is a failure even if nothing is expected
+    /// after it.
     pub all_packets: bool,
-    /// Whether PSH may be missing or additional: who sends decides where to push within a stream (RFC 9293 §3.9.1.2).
+    /// Whether PSH may be missing or additional: who sends decides where to push within a stream
+    /// (RFC 9293 §3.9.1.2).
     pub any_push: bool,
     /// Whether to play the script over IPv6.
     pub is_ipv6: bool,
@@ -152,8 +154,8 @@ struct Run<'run> {
 impl Run<'_> {
     fn event(&mut self, event: &Event) -> Stepped {
         let is_inject = matches!(event.action, Action::Inject(_));
-        // As in the original: packets that arrive one after another are apart as the script says, other events are
-        // so far from when the event before happened.
+        // As in the original: packets that arrive one after another are apart as the script says,
+        // other events are so far from when the event before happened.
         let origin = if is_inject && self.last_was_inject {
             self.last_event
         } else {
@@ -223,7 +225,8 @@ impl Run<'_> {
 
     /// The next packet that is sent, at most [`GRACE`] after `end`.
     ///
-    /// What an earlier connection still sends is passed over, as in the original, unless all packets count.
+    /// What an earlier connection still sends is passed over, as in the original, unless all
+    /// packets count.
     fn next_sent(&mut self, end: Duration) -> Option<(Duration, Segment)> {
         let deadline = end + self.tolerance(end) + GRACE;
         loop {
@@ -235,7 +238,8 @@ impl Run<'_> {
         }
     }
 
-    /// Time may differ by a fixed amount, or by a part of the time since the event before if that is more.
+    /// Time may differ by a fixed amount, or by a part of the time since the event before if that
+    /// is more.
     fn tolerance(&self, time: Duration) -> Duration {
         let delta = time.saturating_sub(self.last_event);
         self.settings

@@ -88,7 +88,8 @@ pub fn play_all(
     failures
 }
 
-/// Scripts that are known to be different, with the reason: lines of `name: reason`. `#` begins a comment.
+/// Scripts that are known to be different, with the reason: lines of `name: reason`. `#` begins a
+/// comment.
 pub struct Expected {
     file: PathBuf,
     /// What the names begin from.
@@ -132,8 +133,8 @@ impl Expected {
         name.to_string_lossy().into_owned()
     }
 
-    /// What is wrong: of the scripts that were played those that fail unexpectedly or pass unexpectedly, and what is listed and
-    /// not there.
+    /// What is wrong: of the scripts that were played those that fail unexpectedly or pass
+    /// unexpectedly, and what is listed and not there.
     pub fn judge(&self, played: &[PathBuf], failures: &[(PathBuf, Failure)]) -> String {
         let failed: BTreeSet<String> = failures.iter().map(|(path, _)| self.name(path)).collect();
         let played: BTreeSet<String> = played.iter().map(|path| self.name(path)).collect();

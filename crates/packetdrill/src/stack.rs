@@ -72,7 +72,8 @@ pub struct Setup {
 
 /// A TCP stack with sockets, its clock and one interface.
 ///
-/// Data is not arbitrary: octet `n` of a stream, counted from 0, is [`octet`]`(n)` in both directions.
+/// Data is not arbitrary: octet `n` of a stream, counted from 0, is [`octet`]`(n)` in both
+/// directions.
 pub trait Stack {
     /// Prepares for a script; the error names what of the setup is not supported.
     fn set_up(&mut self, setup: &Setup) -> Result<(), String>;
@@ -83,8 +84,8 @@ pub trait Stack {
     /// Time since the start of the script.
     fn now(&mut self) -> Duration;
 
-    /// The next segment that the stack sends and when it did, waiting until `deadline`; `None` if there is none, and
-    /// then [`Stack::now`] is not before `deadline`.
+    /// The next segment that the stack sends and when it did, waiting until `deadline`; `None` if
+    /// there is none, and then [`Stack::now`] is not before `deadline`.
     fn sniff(&mut self, deadline: Duration) -> Option<(Duration, Segment)>;
 
     /// Lets a segment arrive.
@@ -93,18 +94,20 @@ pub trait Stack {
     /// Lets an ICMP message arrive.
     fn inject_unreachable(&mut self, message: &Unreachable);
 
-    /// Starts a system call. Only one is under way at a time; the script says whether it may block. The error names
-    /// what is not supported.
+    /// Starts a system call. Only one is under way at a time; the script says whether it may block.
+    /// The error names what is not supported.
     fn start(&mut self, call: &Call, may_block: bool) -> Result<(), String>;
 
     /// What the call that was started gave, and when it returned, once it has.
     fn outcome(&mut self) -> Option<(Duration, Outcome)>;
 
-    /// A value of `TCP_INFO` of socket `fd` by the name of its field; `None` if the stack does not have it.
+    /// A value of `TCP_INFO` of socket `fd` by the name of its field; `None` if the stack does not
+    /// have it.
     fn tcp_info(&mut self, fd: i32, name: &str) -> Option<i64>;
 }
 
-/// Whether `data` is what a stream has from `position` on; else the index of the first octet that is not.
+/// Whether `data` is what a stream has from `position` on; else the index of the first octet that
+/// is not.
 pub fn wrong_octet(data: &[u8], position: u32) -> Option<usize> {
     let mut position = position;
     data.iter().position(|found| {
@@ -122,6 +125,7 @@ pub fn octet(position: u32) -> u8 {
 
 /// How long a runner waits for a system call's answer before it goes on with the script.
 pub(crate) const fn patience(may_block: bool) -> Duration {
-    // Even a call that may block often does not; one that is not to block must return within the longer time.
+    // Even a call that may block often does not; one that is not to block must return within the
+    // longer time.
     Duration::from_millis(if may_block { 1 } else { 100 })
 }

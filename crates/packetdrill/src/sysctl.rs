@@ -83,7 +83,8 @@ pub fn changes(command: &str) -> Option<Vec<Change>> {
         } else if program.starts_with("/tmp/sysctl_restore_")
             || words.starts_with(&ETHTOOL.map(str::to_owned))
         {
-            // Each script has a configuration of its own, and segments may come in any number of pieces.
+            // Each script has a configuration of its own, and segments may come in any number of
+            // pieces.
         } else if program == "nstat" || INDIFFERENT.contains(&command.trim()) {
             // The first only reads what the kernel counts.
         } else {

@@ -10,7 +10,8 @@ const PROTOCOL_TCP: u8 = 6;
 const IP_HEADER_LEN: usize = 20;
 const TCP_HEADER_LEN: usize = 20;
 
-/// Numbers of options (RFC 9293 §3.2, RFC 7323, RFC 2018, RFC 2385, RFC 7413, draft-ietf-tcpm-accurate-ecn).
+/// Numbers of options (RFC 9293 §3.2, RFC 7323, RFC 2018, RFC 2385, RFC 7413,
+/// draft-ietf-tcpm-accurate-ecn).
 mod kind {
     pub(super) const END: u8 = 0;
     pub(super) const NOP: u8 = 1;
@@ -185,7 +186,8 @@ pub fn encode_tcp(segment: &Segment, source: Ipv4Addr, destination: Ipv4Addr) ->
     packet
 }
 
-/// The IPv4 packet of an ICMP message to `destination`, which sent the segment that it is about to `source`.
+/// The IPv4 packet of an ICMP message to `destination`, which sent the segment that it is about to
+/// `source`.
 pub fn encode_unreachable(
     message: &Unreachable,
     source: Ipv4Addr,

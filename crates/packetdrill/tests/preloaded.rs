@@ -1,5 +1,5 @@
-//! The scripts of `crates/tcp` through the C library's calls of a program that preloads the library, over Ethernet: what
-//! programs see of TCP past the kernel.
+//! The scripts of `crates/tcp` through the C library's calls of a program that preloads the
+//! library, over Ethernet: what programs see of TCP past the kernel.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,8 +17,8 @@ const AT_A_TIME: usize = 4;
 /// One in so many is played for every change, of each directory some.
 const SELECTED: usize = 7;
 
-/// What these say of a packet that is longer than the MTU nobody sees on Ethernet, where it comes in two: the kernel does not
-/// always pass them there either.
+/// What these say of a packet that is longer than the MTU nobody sees on Ethernet, where it comes
+/// in two: the kernel does not always pass them there either.
 const OF_LONG_PACKETS: [&str; 2] = ["receive/dsack-behind-gap.pkt", "urgent/send-behind.pkt"];
 
 fn tests() -> &'static Path {
@@ -67,8 +67,8 @@ fn play_all(scripts: &[PathBuf], root: &Path) {
         scripts::play_all(paths, thread_count, |path| play(path, tolerance, &kernels))
     };
     let mut failures = play_with(scripts, AT_A_TIME, TOLERANCE);
-    // A machine that stood still for a moment is not a finding, nor is one that is always late. Alone, scripts are not
-    // disturbed by each other.
+    // A machine that stood still for a moment is not a finding, nor is one that is always late.
+    // Alone, scripts are not disturbed by each other.
     for round in 0..8 {
         let (known, other): (Vec<_>, Vec<_>) = failures
             .into_iter()

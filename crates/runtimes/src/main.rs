@@ -1,10 +1,14 @@
-//! Servers and clients on tokio's usual runtime, which has several threads, and on smol: `runtimes <what> <address>`.
+//! Servers and clients on tokio's usual runtime, which has several threads, and on smol: `runtimes
+//! <what> <address>`.
 //!
-//! * `http`: answers every request (hyper); `http-clients`: ten connections with a hundred requests each, one after the other;
+//! * `http`: answers every request (hyper); `http-clients`: ten connections with a hundred requests
+//!   each, one after the other;
 //! * `udp`: sends every datagram back; `udp-clients`: ten sockets with a hundred datagrams each;
-//! * `quic`: sends every stream back (quinn); `quic-clients`: five connections with ten streams each;
+//! * `quic`: sends every stream back (quinn); `quic-clients`: five connections with ten streams
+//!   each;
 //! * `tcp-clients`: ten connections with twenty messages each;
-//! * `smol`, `smol-threads`: sends streams and datagrams back, with one thread or several; `smol-clients`: twenty sockets (`on_smol.rs`).
+//! * `smol`, `smol-threads`: sends streams and datagrams back, with one thread or several;
+//!   `smol-clients`: twenty sockets (`on_smol.rs`).
 //!
 //! Clients check every octet, and say how many answers were right.
 

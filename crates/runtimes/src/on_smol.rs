@@ -1,4 +1,5 @@
-//! The same on smol, which waits by instructions of its own (rustix, polling) and not by functions of the C library.
+//! The same on smol, which waits by instructions of its own (rustix, polling) and not by functions
+//! of the C library.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! What counting costs: `cargo bench -p stats --bench counters`.
 //!
-//! Prints one line of JSON a case: the time of one update, the median over batches. Counters are those of a published segment.
-//! Where two threads count, each update is one of each thread's, and the time that of the slower one.
+//! Prints one line of JSON a case: the time of one update, the median over batches. Counters are
+//! those of a published segment. Where two threads count, each update is one of each thread's, and
+//! the time that of the slower one.
 
 #![allow(clippy::print_stdout, reason = "the result goes to standard output")]
 

@@ -1,8 +1,9 @@
-//! Requests to a process that publishes statistics: zero them, another log level, a dump of a socket.
+//! Requests to a process that publishes statistics: zero them, another log level, a dump of a
+//! socket.
 //!
-//! They go over a Unix datagram socket beside the segment, `<dir>/vmastat.<pid>.control`, never through the segment itself, which
-//! readers map without the right to change anything. The kernel tells the process who asks: the same user or root is
-//! answered, everybody else is refused.
+//! They go over a Unix datagram socket beside the segment, `<dir>/vmastat.<pid>.control`, never
+//! through the segment itself, which readers map without the right to change anything. The kernel
+//! tells the process who asks: the same user or root is answered, everybody else is refused.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -97,7 +98,8 @@ impl<F: AsFd> ControlSocket<F> {
         self.fd.as_fd().as_raw_fd()
     }
 
-    /// Answers everybody who has asked so far; `carry_out` says what went wrong, if anything did. Does not wait.
+    /// Answers everybody who has asked so far; `carry_out` says what went wrong, if anything did.
+    /// Does not wait.
     pub fn answer(&self, mut carry_out: impl FnMut(&Request) -> Result<(), String>) {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         for _ in 0..REQUESTS_AT_ONCE {
@@ -148,7 +150,8 @@ pub enum ControlError {
     System { pid: u32, source: io::Error },
 }
 
-/// Asks the process that publishes `<dir>/vmastat.<pid>`, and waits until it has done what is asked.
+/// Asks the process that publishes `<dir>/vmastat.<pid>`, and waits until it has done what is
+/// asked.
 ///
 /// # Errors
 /// It does not answer, or says why it will not.

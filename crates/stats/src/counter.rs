@@ -1,4 +1,5 @@
-//! Numbers that change: counters, levels, and the most that a level was. `models/src/counter_model.rs` tries every order.
+//! Numbers that change: counters, levels, and the most that a level was.
+//! `models/src/counter_model.rs` tries every order.
 
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 
@@ -100,9 +101,10 @@ impl Peak {
     }
 }
 
-/// Zeroes a word to which another thread adds by load and store. An addition that was between the two brings the old value back:
-/// that shows, because no count since then is as large, and the word is zeroed again. Only a thread that loses its CPU between the two
-/// brings the old value back unseen; whoever asks again gets rid of it.
+/// Zeroes a word to which another thread adds by load and store. An addition that was between the
+/// two brings the old value back: that shows, because no count since then is as large, and the word
+/// is zeroed again. Only a thread that loses its CPU between the two brings the old value back
+/// unseen; whoever asks again gets rid of it.
 pub(crate) fn zero_while_counted(word: &AtomicU64) {
     for _ in 0..ZERO_ATTEMPTS {
         let before = word.load(Ordering::Relaxed);

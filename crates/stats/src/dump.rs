@@ -1,4 +1,5 @@
-//! A socket's counters as log lines, in the original's words: for `VMA_STATS_FILE`, and for dumps that `vma_stats -S` asks for.
+//! A socket's counters as log lines, in the original's words: for `VMA_STATS_FILE`, and for dumps
+//! that `vma_stats -S` asks for.
 
 use crate::schema::SocketStats;
 

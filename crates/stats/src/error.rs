@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why no file could be published. The caller goes on with [`Segment::private`](crate::Segment::private).
+/// Why no file could be published. The caller goes on with
+/// [`Segment::private`](crate::Segment::private).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {

@@ -1,8 +1,8 @@
 //! The types a statistics entry is made of.
 //!
-//! Every field is an atomic or an array of atomics: any bit pattern is valid and a concurrent read is
-//! never undefined. Each knows how to be written by the one writer and how to be read at an offset of
-//! another process's segment.
+//! Every field is an atomic or an array of atomics: any bit pattern is valid and a concurrent read
+//! is never undefined. Each knows how to be written by the one writer and how to be read at an
+//! offset of another process's segment.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -64,8 +64,8 @@ impl Number {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Stores `value` if it differs. For values that are known again with every packet: the cache line
-    /// stays shared as long as nothing changes.
+    /// Stores `value` if it differs. For values that are known again with every packet: the cache
+    /// line stays shared as long as nothing changes.
     #[inline]
     pub fn note(&self, value: u32) {
         if value != self.value() {

@@ -12,8 +12,8 @@ pub const LAYOUT_MAJOR: u32 = 1;
 /// Changes when fields or sections are appended.
 pub const LAYOUT_MINOR: u32 = 7;
 
-/// The most entries a section may have, for writer and reader alike: it bounds what a hostile file can
-/// make a reader do.
+/// The most entries a section may have, for writer and reader alike: it bounds what a hostile file
+/// can make a reader do.
 pub const MAX_ENTRIES: u32 = 65_536;
 /// The largest entry a reader accepts, bytes.
 pub(crate) const MAX_ENTRY_BYTES: u32 = 4096;
@@ -36,7 +36,8 @@ pub const QUEUES: u32 = 64;
 pub const GROUPS: u32 = 1024;
 /// How many of the last events are kept.
 pub const EVENTS: u32 = 256;
-/// Connections get memory for this many entries at a time: there is room for many, of which most processes have few.
+/// Connections get memory for this many entries at a time: there is room for many, of which most
+/// processes have few.
 pub(crate) const GROWTH: u32 = 64;
 
 /// First eight bytes of a segment, as they lie in the file. Stored last: a file that is still being
@@ -89,8 +90,8 @@ pub(crate) struct SectionRow {
     pub(crate) kind: AtomicU32,
     pub(crate) entry_bytes: AtomicU32,
     pub(crate) entries: AtomicU32,
-    /// Entries that have memory: those behind have never been used, and a reader that looked at them would give them some. 0: all
-    /// (a writer before version 1.6).
+    /// Entries that have memory: those behind have never been used, and a reader that looked at
+    /// them would give them some. 0: all (a writer before version 1.6).
     pub(crate) allocated: AtomicU32,
     /// From the start of the segment, bytes, a multiple of a cache line.
     pub(crate) offset: AtomicU64,
@@ -132,7 +133,8 @@ pub(crate) struct Plan {
     pub(crate) table_offset: u32,
     /// In the order of [`SECTIONS`].
     pub(crate) places: Vec<Placement>,
-    /// What has memory from the start: everything but the entries that get it when they are needed, which lie behind.
+    /// What has memory from the start: everything but the entries that get it when they are needed,
+    /// which lie behind.
     pub(crate) allocated_bytes: usize,
     /// A multiple of a cache line.
     pub(crate) total_bytes: usize,

@@ -1,7 +1,7 @@
 //! Which entries of a section are taken.
 //!
-//! Kept in the process's own memory: the answer must not depend on what others do to the segment, and
-//! a search touches one word per 64 entries instead of one cache line per entry.
+//! Kept in the process's own memory: the answer must not depend on what others do to the segment,
+//! and a search touches one word per 64 entries instead of one cache line per entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

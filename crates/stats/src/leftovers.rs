@@ -13,12 +13,13 @@ const REMOVED_MAX: usize = 64;
 /// Most entries of the directory that it looks at, which may be everybody's.
 const LOOKED_AT_MAX: usize = 4096;
 
-/// Removes statistics files of processes that have ended, of any version of the library, with their control sockets: 64 at most. They
-/// are this process's user's; root removes everybody's. Returns how many.
+/// Removes statistics files of processes that have ended, of any version of the library, with their
+/// control sockets: 64 at most. They are this process's user's; root removes everybody's. Returns
+/// how many.
 ///
-/// Nothing is removed that a process has open or mapped with the library's lock, nor what has the number of a process that runs: a
-/// younger one removes it when it makes its own. A process of another PID namespace that has no such lock cannot be told from a dead
-/// one. May change errno.
+/// Nothing is removed that a process has open or mapped with the library's lock, nor what has the
+/// number of a process that runs: a younger one removes it when it makes its own. A process of
+/// another PID namespace that has no such lock cannot be told from a dead one. May change errno.
 pub fn remove_leftovers(dir: &Path) -> usize {
     // Without it every process seems dead.
     if sys::file_id_at(c"/proc/self/stat").is_err() {

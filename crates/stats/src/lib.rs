@@ -10,23 +10,25 @@
 //! sections      sockets | rings | buffer pools | reasons | ...: arrays of cache-line aligned entries; all of them: [`SECTIONS`]
 //! ```
 //!
-//! * [`Segment`] is the writer. [`Segment::claim_socket`] and its siblings hand out a [`Slot`], which
-//!   derefs to the counters and gives the entry back when it is dropped.
+//! * [`Segment`] is the writer. [`Segment::claim_socket`] and its siblings hand out a [`Slot`],
+//!   which derefs to the counters and gives the entry back when it is dropped.
 //! * [`Segment::note`] is the place for what a reader should know in words and no counter says.
 //! * [`ask`] sends a process a [`Request`], which a [`ControlSocket`] answers.
 //! * [`Reader`] opens a segment of another process and takes snapshots.
 //! * [`Statistics`] is a snapshot of everything, with the difference of two of them.
-//! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its siblings) in `schema/tables/`; layout,
-//!   snapshots, differences and the [`FieldInfo`] tables follow from there.
+//! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its
+//!   siblings) in `schema/tables/`; layout, snapshots, differences and the [`FieldInfo`] tables
+//!   follow from there.
 //!
 //! **Versions.** A reader accepts every minor version of [`LAYOUT_MAJOR`]. Within a major version
-//! fields and sections are only appended: a reader skips section kinds it does not know, steps by the
-//! entry size that the file states, and reads 0 for a field that an older file does not have.
+//! fields and sections are only appended: a reader skips section kinds it does not know, steps by
+//! the entry size that the file states, and reads 0 for a field that an older file does not have.
 //!
 //! **Trust.** The reader treats the file as hostile. The writer never takes an offset or a size back
-//! from the segment, so damage done by another process of the same user changes numbers only. The file is
-//! read-only, and of its user only (0400); whoever truncates it all the same raises `SIGBUS` in writer and readers, whose handlers
-//! call [`survive_truncation`]. A reader wants the file to belong to the process's user or to root.
+//! from the segment, so damage done by another process of the same user changes numbers only. The
+//! file is read-only, and of its user only (0400); whoever truncates it all the same raises
+//! `SIGBUS` in writer and readers, whose handlers call [`survive_truncation`]. A reader wants the
+//! file to belong to the process's user or to root.
 
 #![deny(unsafe_code)]
 

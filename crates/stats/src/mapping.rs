@@ -21,8 +21,8 @@ pub use truncation::{survive_truncation, survive_truncations};
 /// A structure that may lie in a segment.
 ///
 /// # Safety
-/// The implementor MUST be `repr(C)`, valid for every bit pattern, hold nothing but atomics, have no
-/// drop code, and have an alignment of at most a cache line.
+/// The implementor MUST be `repr(C)`, valid for every bit pattern, hold nothing but atomics, have
+/// no drop code, and have an alignment of at most a cache line.
 pub(crate) unsafe trait Shared: Sync + 'static {}
 
 // SAFETY: `repr(C)`, fields are atomics and arrays of atomics.
@@ -46,9 +46,9 @@ shared_entries! {
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///
-/// It is never unmapped, on purpose: sockets hold entries until the very end, when threads still run
-/// while `exit` already tears things down, and a process has one segment. In exchange an entry is a
-/// plain reference, without a count that every socket would have to touch.
+/// It is never unmapped, on purpose: sockets hold entries until the very end, when threads still
+/// run while `exit` already tears things down, and a process has one segment. In exchange an entry
+/// is a plain reference, without a count that every socket would have to touch.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
@@ -87,19 +87,21 @@ impl Region {
         }
         // SAFETY: offset <= bytes, so the result is in or one past the region.
         let first = unsafe { self.base.add(offset) };
-        // SAFETY: the range is in the region, which is never unmapped; the base is page or cache-line
-        // aligned and the offset a multiple of the alignment; `Shared` types are valid for every bit
-        // pattern and written through atomics only.
+        // SAFETY: the range is in the region, which is never unmapped; the base is page or
+        // cache-line aligned and the offset a multiple of the alignment; `Shared` types are valid
+        // for every bit pattern and written through atomics only.
         Some(unsafe { std::slice::from_raw_parts(first.cast().as_ptr(), entries) })
     }
 }
 
-/// Gets memory for entries of a region whose file has none for them yet: a full disk is an error here, not a SIGBUS later.
+/// Gets memory for entries of a region whose file has none for them yet: a full disk is an error
+/// here, not a SIGBUS later.
 pub(crate) fn populate<T: Shared>(entries: &'static [T]) -> io::Result<()> {
     sys::populate(entries.as_ptr().cast(), size_of_val(entries))
 }
 
-/// An entry in a region or on the heap. One pointer either way, so that the packet path does not care.
+/// An entry in a region or on the heap. One pointer either way, so that the packet path does not
+/// care.
 #[derive(Debug)]
 pub(crate) struct EntryRef<T> {
     entry: NonNull<T>,
@@ -155,8 +157,8 @@ unsafe impl<T: Send + Sync> Send for EntryRef<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for EntryRef<T> {}
 
-/// A file mapped for reading. Loads are bounds-checked and relaxed: the only atomic accesses that are
-/// defined on read-only memory. Order comes from fences at the call sites.
+/// A file mapped for reading. Loads are bounds-checked and relaxed: the only atomic accesses that
+/// are defined on read-only memory. Order comes from fences at the call sites.
 #[derive(Debug)]
 pub(crate) struct ReadMapping {
     base: NonNull<u8>,

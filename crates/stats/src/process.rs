@@ -27,8 +27,8 @@ pub struct Listing {
     pub stale: Vec<PathBuf>,
 }
 
-/// The processes that publish in `dir`, lowest process id first. Files of another layout, or that this
-/// user may not read, are left out.
+/// The processes that publish in `dir`, lowest process id first. Files of another layout, or that
+/// this user may not read, are left out.
 pub fn find_processes(dir: &Path) -> io::Result<Vec<Published>> {
     list_directory(dir).map(|listing| listing.live)
 }
@@ -77,7 +77,8 @@ fn is_in_use(path: &Path) -> bool {
     CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| sys::is_locked(&path))
 }
 
-/// The users that a process acts for: real, effective, saved and for files. `None`: no such process runs.
+/// The users that a process acts for: real, effective, saved and for files. `None`: no such process
+/// runs.
 pub(crate) fn process_users(pid: u32) -> Option<Vec<u32>> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -87,8 +88,8 @@ pub(crate) fn process_users(pid: u32) -> Option<Vec<u32>> {
         .collect()
 }
 
-/// When a process started, clock ticks since boot, or `None` when no such process runs. A process that
-/// ended and waits for its parent does not count.
+/// When a process started, clock ticks since boot, or `None` when no such process runs. A process
+/// that ended and waits for its parent does not count.
 pub fn process_start_time_ticks(pid: u32) -> Option<u64> {
     let status = parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)?;
     let ended = matches!(status.state, b'Z' | b'X' | b'x');
@@ -125,7 +126,8 @@ pub(crate) fn segment_path(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("{FILE_PREFIX}{pid}"))
 }
 
-/// The paths of segments that a process may have made because somebody else has the name of [`segment_path`].
+/// The paths of segments that a process may have made because somebody else has the name of
+/// [`segment_path`].
 pub(crate) fn other_segment_paths(dir: &Path, pid: u32) -> Vec<PathBuf> {
     let is_it = |name: &str| parse_name(name) == Some(pid) && name.contains(&format!("{pid}."));
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

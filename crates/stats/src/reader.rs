@@ -32,10 +32,10 @@ pub struct ProcessInfo {
 
 /// An open segment. Needs read permission only and never writes.
 ///
-/// Every size and offset is checked once, when the segment is opened, and the checked values are used
-/// from then on. Before and after each snapshot the file's size is checked again, because reading a
-/// mapped page that a file has lost raises SIGBUS. A file that is cut in the instant between check and
-/// read can still raise it: a tool installs a handler that calls
+/// Every size and offset is checked once, when the segment is opened, and the checked values are
+/// used from then on. Before and after each snapshot the file's size is checked again, because
+/// reading a mapped page that a file has lost raises SIGBUS. A file that is cut in the instant
+/// between check and read can still raise it: a tool installs a handler that calls
 /// [`survive_truncation`](crate::survive_truncation).
 #[derive(Debug)]
 pub struct Reader {
@@ -47,8 +47,8 @@ pub struct Reader {
     sections: Sections,
 }
 
-/// A segment's file, held open: it can still be read when its process has ended and its name is gone. Takes a descriptor and no
-/// memory.
+/// A segment's file, held open: it can still be read when its process has ended and its name is
+/// gone. Takes a descriptor and no memory.
 #[derive(Debug)]
 pub struct SegmentFile {
     path: PathBuf,
@@ -57,8 +57,9 @@ pub struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Opens `<dir>/vmastat.<pid>`, which has to belong to the process's user or to root. If it does not, or is not there, it is
-    /// the first `<dir>/vmastat.<pid>.<16 hexadecimal digits>` that does. Its contents are not looked at.
+    /// Opens `<dir>/vmastat.<pid>`, which has to belong to the process's user or to root. If it
+    /// does not, or is not there, it is the first `<dir>/vmastat.<pid>.<16 hexadecimal digits>`
+    /// that does. Its contents are not looked at.
     ///
     /// # Errors
     /// It is not there, or no segment of that process's user.
@@ -111,7 +112,8 @@ impl SegmentFile {
         file_status(&self.file, &self.path).map(|status| status.uid())
     }
 
-    /// Whether the file at its path is still this one: a process that executes another program makes a new one.
+    /// Whether the file at its path is still this one: a process that executes another program
+    /// makes a new one.
     pub fn is_current(&self) -> bool {
         let id = |status: fs::Metadata| (status.dev(), status.ino());
         let here = self.file.metadata().ok().map(id);
@@ -156,8 +158,8 @@ struct Section {
 }
 
 impl Reader {
-    /// Opens `<dir>/vmastat.<pid>` and checks all of its structure. Does not ask whether the process
-    /// still runs: see [`is_live`](Self::is_live).
+    /// Opens `<dir>/vmastat.<pid>` and checks all of its structure. Does not ask whether the
+    /// process still runs: see [`is_live`](Self::is_live).
     pub fn open(dir: &Path, pid: u32) -> Result<Self, ReadError> {
         SegmentFile::open(dir, pid)?.read()
     }
@@ -200,7 +202,8 @@ impl Reader {
             .map_or_else(Section::default, |(_, section)| section)
     }
 
-    /// Entries that are in use. Each snapshot is of one user: an entry that changes hands while it is read is read again.
+    /// Entries that are in use. Each snapshot is of one user: an entry that changes hands while it
+    /// is read is read again.
     fn claimed<E: Entry>(&self, kind: SectionKind) -> Result<Vec<E::Snapshot>, ReadError> {
         let section = self.section(kind);
         self.check_size()?;
@@ -268,8 +271,8 @@ macro_rules! read_sections {
 
 with_sections!(read_sections);
 
-/// Reads an entry until its generation is the same odd number before and after. `None` when the entry
-/// is free, or changes hands faster than it can be read.
+/// Reads an entry until its generation is the same odd number before and after. `None` when the
+/// entry is free, or changes hands faster than it can be read.
 fn read_entry<E: Entry>(entry: &EntryView<'_>, index: u32) -> Option<E::Snapshot> {
     for _ in 0..READ_ATTEMPTS {
         let generation = entry.load_u64(0);

@@ -1,14 +1,15 @@
 //! The entries of each section, declared once.
 //!
-//! The `entry!` tables in `schema/tables/` give, for every field, its name, type, unit and meaning; `schema/entry.rs` says what
-//! becomes of a table. The first group shares a cache line with the entry's generation, every further group starts a line of
-//! its own. From a table
-//! follow the shared `repr(C)` structure, the `FIELDS` list for columns and documents, the snapshot
-//! that a reader returns, the difference of two snapshots, and the values of a snapshot in the order of `FIELDS`.
+//! The `entry!` tables in `schema/tables/` give, for every field, its name, type, unit and meaning;
+//! `schema/entry.rs` says what becomes of a table. The first group shares a cache line with the
+//! entry's generation, every further group starts a line of its own. From a table follow the shared
+//! `repr(C)` structure, the `FIELDS` list for columns and documents, the snapshot that a reader
+//! returns, the difference of two snapshots, and the values of a snapshot in the order of `FIELDS`.
 //! Which sections exist, and how large they are, stands in `sections.rs`.
 //!
 //! Order and types are the file format: append to the end of an entry and raise
-//! [`LAYOUT_MINOR`](crate::LAYOUT_MINOR); anything else raises [`LAYOUT_MAJOR`](crate::LAYOUT_MAJOR).
+//! [`LAYOUT_MINOR`](crate::LAYOUT_MINOR); anything else raises
+//! [`LAYOUT_MAJOR`](crate::LAYOUT_MAJOR).
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -92,8 +93,8 @@ pub(crate) trait Entry: Default {
     fn read(entry: &EntryView<'_>, index: u32, generation: u64) -> Self::Snapshot;
 }
 
-/// First word of every entry: odd while the entry is in use, even while it is free, one more at each
-/// change, so a reader that sees the same odd value before and after has read one user's data.
+/// First word of every entry: odd while the entry is in use, even while it is free, one more at
+/// each change, so a reader that sees the same odd value before and after has read one user's data.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -135,8 +136,8 @@ pub(crate) type Text192 = Text<24>;
 pub(crate) type Text256 = Text<32>;
 pub(crate) type Remark120 = Remark<15>;
 
-/// What all shares of a counter have counted: the first at `offset`, and each a line behind the other. What an older layout
-/// does not have reads as 0.
+/// What all shares of a counter have counted: the first at `offset`, and each a line behind the
+/// other. What an older layout does not have reads as 0.
 pub(crate) fn sum_of_shares(entry: &EntryView<'_>, offset: usize, line_bytes: usize) -> u64 {
     let shares = (0..SHARES).map(|share| entry.load_u64(offset.saturating_add(share * line_bytes)));
     shares.fold(0, u64::wrapping_add)
@@ -150,8 +151,9 @@ impl SocketStats {
         self.reason.publish(0);
     }
 
-    /// Records that the kernel serves the socket and why: a reason, and the number of the rule behind it or 0. Both
-    /// are stored first, so a reader never sees "not offloaded" with a reason of the past.
+    /// Records that the kernel serves the socket and why: a reason, and the number of the rule
+    /// behind it or 0. Both are stored first, so a reader never sees "not offloaded" with a reason
+    /// of the past.
     pub fn set_not_offloaded(&self, reason: u32, rule: u32) {
         self.rule.set(rule);
         self.reason.publish(reason);

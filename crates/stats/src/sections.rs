@@ -1,19 +1,22 @@
 //! The sections of a segment, declared once.
 //!
-//! A row of the table below gives a section its number in the file, its name, its entries, how many there are, and how it is
-//! read. From it follow the layout of new segments, the writer's and the reader's side, [`Statistics`] with its JSON,
-//! [`SECTIONS`] for everything that treats all sections alike, and the documentation.
+//! A row of the table below gives a section its number in the file, its name, its entries, how many
+//! there are, and how it is read. From it follow the layout of new segments, the writer's and the
+//! reader's side, [`Statistics`] with its JSON, [`SECTIONS`] for everything that treats all
+//! sections alike, and the documentation.
 
 use crate::error::ReadError;
 use crate::field::Value;
 use crate::reader::Reader;
 use crate::schema::{FieldInfo, Row};
 
-/// Applies a macro to the table. Columns: number of the section in the file (never used again), name, entries, how an entry comes
-/// to be, how many there are, which of them a reader gets, their order, and what they are.
+/// Applies a macro to the table. Columns: number of the section in the file (never used again),
+/// name, entries, how an entry comes to be, how many there are, which of them a reader gets, their
+/// order, and what they are.
 ///
-/// `claimed`: in use as its generation says. With `by`, [`Segment`](crate::Segment) has a function of this name that hands one out,
-/// and what it hands out has this type. Without, the segment itself writes them. `described`: written once.
+/// `claimed`: in use as its generation says. With `by`, [`Segment`](crate::Segment) has a function
+/// of this name that hands one out, and what it hands out has this type. Without, the segment
+/// itself writes them. `described`: written once.
 macro_rules! with_sections {
     ($then:ident) => {
         $then! {
@@ -74,7 +77,8 @@ pub struct SectionInfo {
     pub fields: &'static [FieldInfo],
 }
 
-/// Counters and sections that nothing fills yet, and what they wait for. A field's name is empty where the whole section waits.
+/// Counters and sections that nothing fills yet, and what they wait for. A field's name is empty
+/// where the whole section waits.
 pub const PLANNED: &[(&str, &str, &str)] = &[
     (
         "tcp_connections",
@@ -131,8 +135,8 @@ macro_rules! declare {
                 Ok(Self { $( $name: reader.$name()?, )* })
             }
 
-            /// The increase of every counter since `earlier`; what did not exist then counts from zero. All else, and sections
-            /// whose counters are at rest, as they are now.
+            /// The increase of every counter since `earlier`; what did not exist then counts from
+            /// zero. All else, and sections whose counters are at rest, as they are now.
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $( $name: match SectionKind::$kind {
@@ -141,7 +145,8 @@ macro_rules! declare {
                 }, )* }
             }
 
-            /// The values of every entry, section by section: what [`SectionInfo::fields`] lists, in that order.
+            /// The values of every entry, section by section: what [`SectionInfo::fields`] lists,
+            /// in that order.
             pub fn rows(&self) -> Vec<(&'static SectionInfo, Vec<Vec<Value>>)> {
                 let values = [ $( self.$name.iter().map(Row::values).collect::<Vec<_>>(), )* ];
                 SECTIONS.iter().zip(values).collect()

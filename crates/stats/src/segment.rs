@@ -35,8 +35,8 @@ pub use told::{OpenSockets, Setting};
 /// after the segment is dropped; dropping it takes the file away (see [`unlink`](Self::unlink)).
 ///
 /// After `fork` the child shares the memory of a published segment with its parent. The child's
-/// claims get private memory and its releases and reason counts do nothing; counters of slots that it
-/// inherited are its parent's, and not for it to write. It makes a segment of its own.
+/// claims get private memory and its releases and reason counts do nothing; counters of slots that
+/// it inherited are its parent's, and not for it to write. It makes a segment of its own.
 pub struct Segment {
     core: &'static Core,
 }
@@ -59,9 +59,10 @@ struct Core {
 
 impl Segment {
     /// Publishes `<dir>/vmastat.<pid>`. A file of that name, left behind by an earlier process with
-    /// this id, is removed first; anything else in its place is an error and stays untouched, and so
-    /// does the file of a process that has this id in another PID namespace. What belongs to another user and cannot be
-    /// removed leaves the name to him: the file is then `<dir>/vmastat.<pid>.<16 hexadecimal digits>`.
+    /// this id, is removed first; anything else in its place is an error and stays untouched, and
+    /// so does the file of a process that has this id in another PID namespace. What belongs to
+    /// another user and cannot be removed leaves the name to him: the file is then
+    /// `<dir>/vmastat.<pid>.<16 hexadecimal digits>`.
     ///
     /// A relative `dir` counts from the working directory of this moment. The descriptor is closed
     /// again before the call returns. May change errno.
@@ -83,7 +84,8 @@ impl Segment {
         }
         let (path, fd) = match make_file(&path) {
             Ok(fd) => (path, fd),
-            // Anybody can take a name beforehand where everybody can make files, and only its owner give it back.
+            // Anybody can take a name beforehand where everybody can make files, and only its owner
+            // give it back.
             Err(error) if sys::is_of_another_user(&path) => {
                 // Those of programs that this process ran before.
                 for left in process::other_segment_paths(dir, pid) {
@@ -177,8 +179,9 @@ impl Segment {
         }
     }
 
-    /// Makes the socket through which a process of the same user, or root, can ask for something; `None` without a file, or where
-    /// none can be made. `move_away` gives its descriptor a final number. Its name goes away with the file.
+    /// Makes the socket through which a process of the same user, or root, can ask for something;
+    /// `None` without a file, or where none can be made. `move_away` gives its descriptor a final
+    /// number. Its name goes away with the file.
     pub fn control_socket<F: AsFd>(
         &self,
         own: impl FnOnce(OwnedFd) -> F,
@@ -208,12 +211,14 @@ impl Segment {
         }
     }
 
-    /// The processes that have published in the same directory, by the names of their files: some may be gone.
+    /// The processes that have published in the same directory, by the names of their files: some
+    /// may be gone.
     pub fn publishers(&self) -> Vec<u32> {
         self.directory().map_or_else(Vec::new, process::publishers)
     }
 
-    /// What a process of [`publishers`](Self::publishers) shows. `None`: it does not, or may not be believed.
+    /// What a process of [`publishers`](Self::publishers) shows. `None`: it does not, or may not be
+    /// believed.
     pub fn reader_of(&self, publisher: u32) -> Option<Reader> {
         Reader::open(self.directory()?, publisher).ok()
     }

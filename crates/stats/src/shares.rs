@@ -1,19 +1,22 @@
-//! Which share of an entry's counters belongs to which thread. `models/src/shares_model.rs` tries every order.
+//! Which share of an entry's counters belongs to which thread. `models/src/shares_model.rs` tries
+//! every order.
 //!
-//! Threads that poll at once would take one cache line from each other with every count. So each of the first few threads
-//! has a line of its own, and readers add the lines up. Who has which is kept in the process's own memory.
+//! Threads that poll at once would take one cache line from each other with every count. So each of
+//! the first few threads has a line of its own, and readers add the lines up. Who has which is kept
+//! in the process's own memory.
 
 use crate::counter::Counter;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// How many shares each counter of an entry has that several threads count at once: the first is everybody's, the others are of
-/// one thread each.
+/// How many shares each counter of an entry has that several threads count at once: the first is
+/// everybody's, the others are of one thread each.
 pub const SHARES: usize = if cfg!(loom) { 2 } else { 9 };
 
 /// Threads with shares of their own.
 const OWNERS: usize = SHARES - 1;
 
-/// The threads that have shares of one entry's counters. A thread keeps its share: the next one with its token gets it.
+/// The threads that have shares of one entry's counters. A thread keeps its share: the next one
+/// with its token gets it.
 #[derive(Debug)]
 pub struct Shares {
     /// Tokens of threads, or 0.
@@ -41,8 +44,8 @@ impl Shares {
         }
     }
 
-    /// The share of the thread that `token` stands for, which no other live thread has and which is not 0. Where all are taken,
-    /// everybody's.
+    /// The share of the thread that `token` stands for, which no other live thread has and which is
+    /// not 0. Where all are taken, everybody's.
     #[inline]
     pub fn of_thread(&self, token: usize) -> Share {
         let first = first_place(token);
@@ -107,7 +110,8 @@ impl Share {
     }
 }
 
-/// Where the search for a thread's share begins. Tokens are addresses, most of them a stack's size apart.
+/// Where the search for a thread's share begins. Tokens are addresses, most of them a stack's size
+/// apart.
 fn first_place(token: usize) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (token as u64).wrapping_mul(GOLDEN) >> 32;

@@ -61,10 +61,10 @@ impl<E> Slot<E> {
         }
     }
 
-    /// The counters for longer than the slot lives, if readers can see them. For objects that may be
-    /// touched after their slot was given back: a late count then goes to the entry's next user, never
-    /// to freed memory. Readers cannot tell such a count from the next user's own, so it must stay the
-    /// exception.
+    /// The counters for longer than the slot lives, if readers can see them. For objects that may
+    /// be touched after their slot was given back: a late count then goes to the entry's next user,
+    /// never to freed memory. Readers cannot tell such a count from the next user's own, so it must
+    /// stay the exception.
     pub fn lasting(&self) -> Option<&'static E> {
         self.entry.lasting()
     }

@@ -1,5 +1,5 @@
-//! Files that a correct writer would not make: the reader answers with an error or with numbers, and
-//! never fails otherwise.
+//! Files that a correct writer would not make: the reader answers with an error or with numbers,
+//! and never fails otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,9 @@ fn pid() -> u32 {
 
 struct Fixture {
     dir: tempfile::TempDir,
-    /// Of a valid segment with one socket, one ring, one pool, two reasons, one setting, one rule, one closed socket, one of
-    /// the kernel's, one note, one multiplexer, one queue, one group and one event in use.
+    /// Of a valid segment with one socket, one ring, one pool, two reasons, one setting, one rule,
+    /// one closed socket, one of the kernel's, one note, one multiplexer, one queue, one group and
+    /// one event in use.
     bytes: Vec<u8>,
 }
 

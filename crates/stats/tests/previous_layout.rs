@@ -1,5 +1,5 @@
-//! A segment that the previous version of the layout has written, byte for byte from its description, and what a reader of this
-//! version makes of it.
+//! A segment that the previous version of the layout has written, byte for byte from its
+//! description, and what a reader of this version makes of it.
 
 use std::fs;
 
@@ -8,7 +8,8 @@ use stats::{ReadError, Reader, Statistics, Value};
 const HEADER_BYTES: usize = 192;
 const ROW_BYTES: usize = 32;
 
-/// Number, name, name of the entry in the description, and size of an entry, of each section of layout 1.3.
+/// Number, name, name of the entry in the description, and size of an entry, of each section of
+/// layout 1.3.
 const SECTIONS: [(u32, &str, &str, usize); 9] = [
     (1, "sockets", "socket", 24 * 64),
     (2, "rings", "ring", 3 * 64),

@@ -1,4 +1,5 @@
-//! A hundred million updates and reads at once: nothing is read that was never there, and nothing is lost.
+//! A hundred million updates and reads at once: nothing is read that was never there, and nothing
+//! is lost.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -80,7 +80,8 @@ pub unsafe fn read_sockaddr_in(address: *const c_void) -> Option<SocketAddrV4> {
 /// Reads a socket address; `None` if it is too short or of another family.
 ///
 /// # Safety
-/// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are fewer.
+/// `address` must be readable for `len` bytes, or for those of a `struct sockaddr_in6` if they are
+/// fewer.
 #[inline]
 pub unsafe fn read_sockaddr(address: *const c_void, len: socklen_t) -> Option<SocketAddr> {
     let len = len as usize;

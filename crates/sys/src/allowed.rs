@@ -1,4 +1,5 @@
-//! System calls that the library can do without, where a filter of the program's (seccomp(2)) forbids them.
+//! System calls that the library can do without, where a filter of the program's (seccomp(2))
+//! forbids them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -11,8 +11,8 @@ use libc::{c_int, c_long};
 
 use super::{Errno, check, owned};
 
-/// `enum bpf_attach_type`, those that see or change datagrams: ingress, egress, `UDP4_SENDMSG`, `UDP4_RECVMSG`. What is asked when a
-/// socket is made, bound or connected runs in any case.
+/// `enum bpf_attach_type`, those that see or change datagrams: ingress, egress, `UDP4_SENDMSG`,
+/// `UDP4_RECVMSG`. What is asked when a socket is made, bound or connected runs in any case.
 const ATTACH_TYPES: [u32; 4] = [0, 1, 14, 19];
 const BPF_PROG_QUERY: c_int = 16;
 /// Those of the groups above count, too.
@@ -33,7 +33,8 @@ struct Query {
 
 const _: () = assert!(size_of::<Query>() == 32);
 
-/// Whether programs see the datagrams of this process's control group. `false` where the system does not say.
+/// Whether programs see the datagrams of this process's control group. `false` where the system
+/// does not say.
 pub fn has_cgroup_programs() -> bool {
     own_cgroup().is_some_and(|group| has_programs(&group))
 }
@@ -78,7 +79,8 @@ fn count(group: &OwnDescriptor, attach_type: u32) -> Result<u32, Errno> {
         ..Query::default()
     };
     let (attributes, len) = (&raw mut query, size_of::<Query>());
-    // SAFETY: the kernel reads and writes at most `len` bytes of `query`, and no list of programs, for which there is no room.
+    // SAFETY: the kernel reads and writes at most `len` bytes of `query`, and no list of programs,
+    // for which there is no room.
     let result: c_long = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_QUERY, attributes, len) };
     check(result).map(|_| query.prog_count)
 }

@@ -1,5 +1,5 @@
-//! A datagram socket of the network namespace with a name (unix(7), abstract), at which programs ask a process for sockets that they
-//! were started with.
+//! A datagram socket of the network namespace with a name (unix(7), abstract), at which programs
+//! ask a process for sockets that they were started with.
 
 use std::mem;
 use std::os::fd::AsRawFd;

@@ -1,4 +1,5 @@
-//! The epoll sets of this process, whoever has made them, and what is in them, as the kernel shows it in `/proc`.
+//! The epoll sets of this process, whoever has made them, and what is in them, as the kernel shows
+//! it in `/proc`.
 
 use libc::c_int;
 

@@ -40,7 +40,8 @@ fn seek(fd: c_int, offset: off64_t, whence: c_int) -> Result<off64_t, Errno> {
     check(unsafe { libc::syscall(libc::SYS_lseek, fd, offset, whence) })
 }
 
-/// Replaces what is in `chunk` by at most `most` octets of a file, from `at` on. Returns how many there were: 0 at its end.
+/// Replaces what is in `chunk` by at most `most` octets of a file, from `at` on. Returns how many
+/// there were: 0 at its end.
 pub fn read_at(fd: c_int, at: off64_t, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
     chunk.clear();
     chunk.reserve_exact(most);
@@ -53,8 +54,9 @@ pub fn read_at(fd: c_int, at: off64_t, chunk: &mut Vec<u8>, most: usize) -> Resu
     Ok(len)
 }
 
-/// Replaces what is in `chunk` by what a pipe has, at most `most` octets. Returns how many: 0 at its end. Fails with `EAGAIN` if there is
-/// nothing, and with `EOPNOTSUPP` if the kernel cannot say so.
+/// Replaces what is in `chunk` by what a pipe has, at most `most` octets. Returns how many: 0 at
+/// its end. Fails with `EAGAIN` if there is nothing, and with `EOPNOTSUPP` if the kernel cannot say
+/// so.
 pub fn read_now(pipe: c_int, chunk: &mut Vec<u8>, most: usize) -> Result<usize, Errno> {
     chunk.clear();
     chunk.reserve(most);

@@ -15,7 +15,8 @@ const MCAST_MSFILTER: c_int = 48;
 /// `MCAST_EXCLUDE`
 const MCAST_EXCLUDE: u32 = 0;
 
-/// `struct group_filter`, and what it has in common with `struct group_req` and `struct group_source_req`.
+/// `struct group_filter`, and what it has in common with `struct group_req` and `struct
+/// group_source_req`.
 #[repr(C)]
 struct Filter {
     interface: u32,
@@ -43,7 +44,8 @@ const V6_ADDRESS: usize = offset_of!(libc::sockaddr_in6, sin6_addr) / 4;
 /// Sources that a filter is first asked for; more take another system call.
 const SOURCES_ASKED_FOR: usize = 4;
 
-/// From whom a socket gets the datagrams of a group that come in on an interface; `None`: it is not a member there.
+/// From whom a socket gets the datagrams of a group that come in on an interface; `None`: it is not
+/// a member there.
 pub fn group_filter(fd: c_int, group: IpAddr, link_index: u32) -> Option<SourceFilter> {
     let mut room = SOURCES_ASKED_FOR;
     loop {

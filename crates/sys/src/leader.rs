@@ -1,4 +1,5 @@
-//! The program's first thread, as the kernel shows it in `/proc/self`: whether it still runs, and what it may do.
+//! The program's first thread, as the kernel shows it in `/proc/self`: whether it still runs, and
+//! what it may do.
 
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! System calls on the kernel's side of our sockets, past the library's own hooks: the C library's symbols would lead
-//! back into them.
+//! System calls on the kernel's side of our sockets, past the library's own hooks: the C library's
+//! symbols would lead back into them.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -224,8 +224,8 @@ pub fn has_owner(fd: c_int) -> bool {
     owner(fd).is_some()
 }
 
-/// `struct f_owner_ex`: what kind of owner, and its number. `F_GETOWN` tells of a group with a negative number, which a system call
-/// cannot.
+/// `struct f_owner_ex`: what kind of owner, and its number. `F_GETOWN` tells of a group with a
+/// negative number, which a system call cannot.
 fn owner(fd: c_int) -> Option<[c_int; 2]> {
     // include/uapi/asm-generic/fcntl.h
     const F_GETOWN_EX: c_int = 16;
@@ -322,7 +322,8 @@ pub fn wall_clock_nsec() -> u64 {
     clock_nsec(libc::CLOCK_REALTIME)
 }
 
-/// Monotonic time of the last tick of the kernel, in nanoseconds: a few milliseconds coarse, and cheap.
+/// Monotonic time of the last tick of the kernel, in nanoseconds: a few milliseconds coarse, and
+/// cheap.
 pub fn tick_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC_COARSE)
 }
@@ -332,12 +333,14 @@ fn clock_nsec(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: clock_gettime writes one timespec; mostly the C library answers without a system call.
+    // SAFETY: clock_gettime writes one timespec; mostly the C library answers without a system
+    // call.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A counter that runs at a constant rate, of no particular unit, and takes a few nanoseconds to read.
+/// A counter that runs at a constant rate, of no particular unit, and takes a few nanoseconds to
+/// read.
 #[inline]
 pub fn cycle_counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -357,7 +360,8 @@ pub fn epoll() -> Result<OwnDescriptor, Errno> {
     Ok(OwnDescriptor::new(unsafe { owned(fd) }))
 }
 
-/// Adds a descriptor of the library to an epoll instance, if it is not there. Returns whether it was not.
+/// Adds a descriptor of the library to an epoll instance, if it is not there. Returns whether it
+/// was not.
 pub fn epoll_add(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> bool {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.
@@ -427,7 +431,8 @@ pub fn epoll_now(epfd: c_int, events: &mut [libc::epoll_event]) -> Result<usize,
 /// Changes the kernel socket of an epoll registration.
 ///
 /// # Errors
-/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may leave the kernel socket as it is.
+/// `ENOENT` if the program has removed it meanwhile, `EBADF` if it has closed the number, which may
+/// leave the kernel socket as it is.
 pub fn epoll_modify(epfd: c_int, fd: c_int, mut event: libc::epoll_event) -> Result<(), Errno> {
     let event = &raw mut event;
     // SAFETY: the kernel reads one event.

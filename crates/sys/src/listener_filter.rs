@@ -24,12 +24,14 @@ const VERSION_AND_IHL: u32 = (-0x10_0000_i32).cast_unsigned();
 const NO_OPTIONS: u32 = 0x45;
 const LOAD_BYTE_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 
-/// Has a socket take no segments that come in by these interfaces to these addresses. With none, all again. Another interface may get
-/// those for an address, too: one in the same subnet answers for it (`arp_ignore`). Neither those that begin a connection nor those of
-/// connections that wait to be accepted, which the kernel would reset: it does not know them. Segments with options in their IP headers
-/// come here only if they begin a connection, which the kernel answers.
+/// Has a socket take no segments that come in by these interfaces to these addresses. With none,
+/// all again. Another interface may get those for an address, too: one in the same subnet answers
+/// for it (`arp_ignore`). Neither those that begin a connection nor those of connections that wait
+/// to be accepted, which the kernel would reset: it does not know them. Segments with options in
+/// their IP headers come here only if they begin a connection, which the kernel answers.
 ///
-/// The kernel's connections have the filter that their listener had when they were made: whoever accepts them takes it away.
+/// The kernel's connections have the filter that their listener had when they were made: whoever
+/// accepts them takes it away.
 pub fn set_listener_filter(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(), Errno> {
     if ways.is_empty() {
         let detached = set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0);
@@ -85,7 +87,8 @@ fn program(ways: &[(u32, Vec<Ipv4Addr>)]) -> Vec<sock_filter> {
     program
 }
 
-/// Addresses that follow each other, the first and the last of each run, in their order: a host that has hundreds has them so.
+/// Addresses that follow each other, the first and the last of each run, in their order: a host
+/// that has hundreds has them so.
 fn ranges(addresses: &[Ipv4Addr]) -> Vec<(u32, u32)> {
     let mut numbers: Vec<_> = addresses.iter().map(|it| it.to_bits()).collect();
     numbers.sort_unstable();

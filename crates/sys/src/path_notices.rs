@@ -1,5 +1,6 @@
-//! ICMP messages upon which the kernel changes a route and notifies nobody: "fragmentation needed" (RFC 1191) or "packet too big"
-//! (RFC 4443) and redirects (RFC 792, RFC 4861); and errors about TCP segments, which it ignores if its own socket has not sent them.
+//! ICMP messages upon which the kernel changes a route and notifies nobody: "fragmentation needed"
+//! (RFC 1191) or "packet too big" (RFC 4443) and redirects (RFC 792, RFC 4861); and errors about
+//! TCP segments, which it ignores if its own socket has not sent them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -31,7 +32,8 @@ const V6_REDIRECT: u8 = 137;
 
 const PROTOCOL_TCP: u8 = 6;
 
-/// Bytes of a message that are looked at: an IPv4 header with all options, the ICMP header, another IPv4 header, the first of TCP's.
+/// Bytes of a message that are looked at: an IPv4 header with all options, the ICMP header, another
+/// IPv4 header, the first of TCP's.
 const MESSAGE_BYTES: usize = 60 + 8 + 60 + 8;
 
 /// What a message says.
@@ -49,8 +51,8 @@ pub struct PathNotice {
 pub struct SegmentError {
     pub local: SocketAddr,
     pub peer: SocketAddr,
-    /// The interface that these are on if they are link-local: of such only hosts of that link say anything, and this one itself. 0: the
-    /// message does not tell.
+    /// The interface that these are on if they are link-local: of such only hosts of that link say
+    /// anything, and this one itself. 0: the message does not tell.
     pub link_index: u32,
     /// Of the segment.
     pub seq: u32,
@@ -91,7 +93,8 @@ impl PathNotices {
     }
 }
 
-/// `parse` is given a message, and the interface that its sender is on if that has a link-local address, else 0.
+/// `parse` is given a message, and the interface that its sender is on if that has a link-local
+/// address, else 0.
 fn next_of(
     fd: &OwnDescriptor,
     parse: impl Fn(&[u8], u32) -> Option<PathNotice>,

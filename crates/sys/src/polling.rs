@@ -15,7 +15,8 @@ pub fn poll_now(fds: &mut [libc::pollfd]) -> Result<usize, Errno> {
     poll(fds, Duration::ZERO)
 }
 
-/// What is ready of one descriptor now, of these events and those that `poll(2)` always tells; 0: nothing.
+/// What is ready of one descriptor now, of these events and those that `poll(2)` always tells; 0:
+/// nothing.
 pub fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno> {
     let mut polled = [libc::pollfd {
         fd,
@@ -25,7 +26,8 @@ pub fn poll_one(fd: c_int, events: libc::c_short) -> Result<libc::c_short, Errno
     poll_now(&mut polled).map(|_| polled[0].revents)
 }
 
-/// Waits for descriptors. Where a filter (seccomp(2)) denies `ppoll(2)`, the older call may still be allowed.
+/// Waits for descriptors. Where a filter (seccomp(2)) denies `ppoll(2)`, the older call may still
+/// be allowed.
 fn poll(fds: &mut [libc::pollfd], timeout: Duration) -> Result<usize, Errno> {
     let time = libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -35,7 +35,8 @@ pub fn file_id(fd: c_int) -> Option<FileId> {
     })
 }
 
-/// Two connected sockets for messages, which never block, both the library's. A forked child keeps the second only.
+/// Two connected sockets for messages, which never block, both the library's. A forked child keeps
+/// the second only.
 pub fn message_pair() -> Result<(OwnDescriptor, OwnDescriptor), Errno> {
     let [first, second] = connected_pair()?;
     Ok((
@@ -123,7 +124,8 @@ pub fn closes_on_exec(fd: c_int) -> bool {
     flags >= 0 && flags as c_int & libc::FD_CLOEXEC != 0
 }
 
-/// Waits until another process wakes those that wait on `word`, unless it is not `expected` any more, or `limit` has passed.
+/// Waits until another process wakes those that wait on `word`, unless it is not `expected` any
+/// more, or `limit` has passed.
 pub fn futex_wait(word: &AtomicU32, expected: u32, limit: Duration) {
     let limit = libc::timespec {
         tv_sec: limit.as_secs() as libc::time_t,

@@ -38,8 +38,8 @@ impl RawSocket {
         self.v4.is_open() && self.v6.as_ref().is_none_or(OfFamily::is_open)
     }
 
-    /// Sends an IP packet to its own destination, mostly an address of this host. If that is link-local, `link_index` is the interface
-    /// that it is on.
+    /// Sends an IP packet to its own destination, mostly an address of this host. If that is
+    /// link-local, `link_index` is the interface that it is on.
     pub fn send(&self, packet: &[u8], link_index: u32) -> bool {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => destination::<4>(packet, 16).is_some_and(|to| self.v4.send(packet, to)),

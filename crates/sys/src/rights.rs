@@ -89,7 +89,8 @@ pub fn secure_bits() -> Result<u32, Errno> {
         .map(|bits| bits as u32)
 }
 
-/// Makes the calling thread, and no other, what another one is: groups, users, capabilities. It may not become more than it is.
+/// Makes the calling thread, and no other, what another one is: groups, users, capabilities. It may
+/// not become more than it is.
 pub fn become_like(groups: [u32; 3], users: [u32; 3], to: &Capabilities) {
     let set = |call, [real, effective, saved]: [u32; 3]| {
         // SAFETY: integers.
@@ -138,7 +139,8 @@ impl Drop for Raised {
     }
 }
 
-/// Tries something that takes a capability. A program that has lowered its rights for a while (`seteuid(3)`) still has them.
+/// Tries something that takes a capability. A program that has lowered its rights for a while
+/// (`seteuid(3)`) still has them.
 pub fn with_rights<T>(attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     match attempt() {
         Err(Errno(libc::EPERM)) => {

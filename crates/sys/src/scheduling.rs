@@ -10,7 +10,8 @@ pub fn yield_cpu() {
     unsafe { libc::syscall(libc::SYS_sched_yield) };
 }
 
-/// Something that has changed when another thread has taken the calling one's CPU meanwhile, offers of it included.
+/// Something that has changed when another thread has taken the calling one's CPU meanwhile, offers
+/// of it included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switches {
     /// How often (`ru_nivcsw` of getrusage(2)).
@@ -65,7 +66,8 @@ impl ThreadUsage {
         involuntary: 0,
     };
 
-    /// What two clocks tell where nothing is counted: a thread that does not sleep was without its CPU while only one of them ran.
+    /// What two clocks tell where nothing is counted: a thread that does not sleep was without its
+    /// CPU while only one of them ran.
     fn by_clocks(now_nsec: u64, cpu_nsec: u64) -> Self {
         Self {
             now_nsec,

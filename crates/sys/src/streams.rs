@@ -1,4 +1,5 @@
-//! System calls on the kernel socket of a TCP socket, also under repair (`TCP_REPAIR`), where it does as it is told and sends nothing.
+//! System calls on the kernel socket of a TCP socket, also under repair (`TCP_REPAIR`), where it
+//! does as it is told and sends nothing.
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -126,7 +127,8 @@ pub fn cookie(fd: c_int) -> Result<u64, Errno> {
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not say.
+/// How many segments the kernel's socket has been given (`tcpi_segs_in`); 0 if the kernel does not
+/// say.
 pub fn segments_received(fd: c_int) -> u32 {
     /// Where the number lies in `struct tcp_info` (include/uapi/linux/tcp.h).
     const SEGS_IN_OFFSET: usize = 140;
@@ -142,8 +144,9 @@ pub fn connect(fd: c_int, peer: SocketAddr) -> Result<(), Errno> {
     with_address(libc::SYS_connect, fd, Sockaddr::from(peer).as_bytes())
 }
 
-/// What a socket sends that is connected after this is lost on this host (`true`), until that is taken back: it is told to go by way of a
-/// loopback address, where packets with such an option are dropped (`accept_source_route`, `seg6_enabled`).
+/// What a socket sends that is connected after this is lost on this host (`true`), until that is
+/// taken back: it is told to go by way of a loopback address, where packets with such an option are
+/// dropped (`accept_source_route`, `seg6_enabled`).
 pub fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
     /// `IPOPT_LSRR` by way of 127.0.0.1, and `IPOPT_END`.
     const V4: [u8; 8] = [131, 7, 4, 127, 0, 0, 1, 0];
@@ -191,7 +194,8 @@ fn with_address(call: c_long, fd: c_int, address: &[u8]) -> Result<(), Errno> {
     check(unsafe { libc::syscall(call, fd, at, len) }).map(|_| ())
 }
 
-/// A new TCP socket of the program's that carries IPv4; `flags` are `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
+/// A new TCP socket of the program's that carries IPv4; `flags` are `SOCK_NONBLOCK` and
+/// `SOCK_CLOEXEC`.
 pub fn new_socket(domain: c_int, flags: c_int) -> Result<c_int, Errno> {
     let kind = libc::SOCK_STREAM | flags;
     // SAFETY: integers.
@@ -229,8 +233,8 @@ pub fn copy_option(from: c_int, to: c_int, level: c_int, name: c_int) {
     unsafe { libc::syscall(libc::SYS_setsockopt, to, level, name, value, len) };
 }
 
-/// Has a buffer of one socket be as large as another's (`SO_RCVBUF`, `SO_SNDBUF`), also if it is larger than the system lets programs
-/// ask for. The kernel doubles what it is asked for.
+/// Has a buffer of one socket be as large as another's (`SO_RCVBUF`, `SO_SNDBUF`), also if it is
+/// larger than the system lets programs ask for. The kernel doubles what it is asked for.
 pub fn copy_buffer(from: c_int, to: c_int, name: c_int) {
     let force = match name {
         libc::SO_RCVBUF => libc::SO_RCVBUFFORCE,
@@ -251,7 +255,8 @@ pub fn shutdown(fd: c_int, how: c_int) -> Result<(), Errno> {
     check(unsafe { libc::syscall(libc::SYS_shutdown, fd, how) }).map(|_| ())
 }
 
-/// Puts bytes into a socket's send queue, or under repair into that which was chosen, without waiting. Returns how many found room.
+/// Puts bytes into a socket's send queue, or under repair into that which was chosen, without
+/// waiting. Returns how many found room.
 pub fn put(fd: c_int, mut bytes: &[u8]) -> Result<usize, Errno> {
     let len = bytes.len();
     while !bytes.is_empty() {
@@ -343,8 +348,8 @@ pub fn connected_silently(
     Some(socket)
 }
 
-/// Who else may bind the socket's port (`SO_REUSEADDR`): the repair shares it with all that set the option (`SK_FORCE_REUSE`), and its
-/// end with nobody.
+/// Who else may bind the socket's port (`SO_REUSEADDR`): the repair shares it with all that set the
+/// option (`SK_FORCE_REUSE`), and its end with nobody.
 pub fn share_port(fd: c_int, reuses: bool) {
     let _ = set_option(
         fd,
@@ -354,7 +359,8 @@ pub fn share_port(fd: c_int, reuses: bool) {
     );
 }
 
-/// Connects a new socket without a packet. It stays under repair, and [`share_port`] is the caller's to call.
+/// Connects a new socket without a packet. It stays under repair, and [`share_port`] is the
+/// caller's to call.
 pub fn connect_silently(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Errno> {
     repair_begins(fd)?;
     bind(fd, local)?;

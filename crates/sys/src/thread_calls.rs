@@ -32,7 +32,8 @@ pub fn threads() -> impl Iterator<Item = libc::pid_t> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What a thread sleeps in. `None`: it runs, sleeps in no system call, is gone, or the kernel does not say.
+/// What a thread sleeps in. `None`: it runs, sleeps in no system call, is gone, or the kernel does
+/// not say.
 pub fn sleeping_call(thread: libc::pid_t) -> Option<SleepingCall> {
     let mut file = File::open(format!("/proc/self/task/{thread}/syscall")).ok()?;
     let mut text = [0; 256];
@@ -41,7 +42,8 @@ pub fn sleeping_call(thread: libc::pid_t) -> Option<SleepingCall> {
 }
 
 impl SleepingCall {
-    /// "232 0x4 0x7f52 0x3ff 0x3e8 0x0 0x0 0x7f52 0x7f53": the number, the arguments, the addresses of stack and instruction.
+    /// "232 0x4 0x7f52 0x3ff 0x3e8 0x0 0x0 0x7f52 0x7f53": the number, the arguments, the addresses
+    /// of stack and instruction.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let number = words.next()?.parse().ok().filter(|number| *number >= 0)?;
@@ -64,7 +66,8 @@ pub fn read_memory(at: u64, into: &mut [u8]) -> bool {
     File::open("/proc/self/mem").is_ok_and(|memory| memory.read_exact_at(into, at).is_ok())
 }
 
-/// Whether an instruction is the program's own, and neither the C library's nor this one's. Where nobody knows it is not.
+/// Whether an instruction is the program's own, and neither the C library's nor this one's. Where
+/// nobody knows it is not.
 pub fn is_programs_own(instruction: u64) -> bool {
     // The C library's of before 2.34 had two files.
     let of_libraries = [
@@ -76,9 +79,11 @@ pub fn is_programs_own(instruction: u64) -> bool {
         .is_ok_and(|maps| is_elsewhere(&maps, instruction, &of_libraries))
 }
 
-/// Whether the file that is mapped at an address, or the memory without one, is that at none of `others`.
+/// Whether the file that is mapped at an address, or the memory without one, is that at none of
+/// `others`.
 fn is_elsewhere(maps: &str, address: u64, others: &[u64]) -> bool {
-    // "7f00-7f10 r-xp 00000000 08:01 1234    /lib/libc.so.6": what comes after the offset tells files apart.
+    // "7f00-7f10 r-xp 00000000 08:01 1234    /lib/libc.so.6": what comes after the offset tells
+    // files apart.
     let file_at = |address: u64| {
         maps.lines().find_map(|line| {
             let (range, rest) = line.split_once(' ')?;

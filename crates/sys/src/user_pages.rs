@@ -15,7 +15,8 @@ static UNUSED_FUTEX: AtomicU32 = AtomicU32::new(0);
 fn can_populate(address: usize, advice: c_int) -> Option<bool> {
     const PAGE_BYTES: usize = 4096;
     let page = ptr::without_provenance_mut::<c_void>(address & !(PAGE_BYTES - 1));
-    // SAFETY: the kernel maps the page, as using it would, and changes nothing that the program could see.
+    // SAFETY: the kernel maps the page, as using it would, and changes nothing that the program
+    // could see.
     match keeping_errno(|| unsafe { libc::syscall(libc::SYS_madvise, page, PAGE_BYTES, advice) }) {
         Ok(_) => Some(true),
         Err(Errno(libc::ENOMEM | libc::EFAULT)) => Some(false),

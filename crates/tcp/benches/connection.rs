@@ -42,7 +42,8 @@ impl Bench {
         support::poll(&mut self.connection, self.now, &mut self.transmit, |_| {})
     }
 
-    /// A segment in order arrives, is read, and its acknowledgement leaves (every second one has one).
+    /// A segment in order arrives, is read, and its acknowledgement leaves (every second one has
+    /// one).
     #[inline(never)]
     fn receive_round(&mut self, len: u16) {
         self.now = self.now + Duration::from_micros(1);
@@ -109,7 +110,8 @@ fn report(name: &str, mut round: impl FnMut()) {
     println!("{name:50} {best:8.1} ns");
 }
 
-/// The same of sending alone: ten segments, as the first congestion window lets go, are measured together; the ACK of them is not.
+/// The same of sending alone: ten segments, as the first congestion window lets go, are measured
+/// together; the ACK of them is not.
 fn report_send(name: &str, data: &[u8]) {
     const SEGMENTS: u16 = 10;
     const BATCHES: u32 = 10_000;

@@ -1,7 +1,8 @@
-//! Work whose instructions `cargo xtask instructions` counts with callgrind: `<program> CASE ROUNDS`.
+//! Work whose instructions `cargo xtask instructions` counts with callgrind: `<program> CASE
+//! ROUNDS`.
 //!
-//! Counted is what runs inside of [`counted`], which the name of the function tells callgrind; the peer and all preparation
-//! are outside.
+//! Counted is what runs inside of [`counted`], which the name of the function tells callgrind; the
+//! peer and all preparation are outside.
 
 #![allow(clippy::print_stdout, reason = "the list of cases")]
 #![allow(
@@ -86,8 +87,8 @@ impl Bench {
         self.now = self.now + Duration::from_micros(micros);
     }
 
-    /// A full segment in order arrives, is read, and its acknowledgement leaves, if it is to; counted. The number of
-    /// acknowledgements.
+    /// A full segment in order arrives, is read, and its acknowledgement leaves, if it is to;
+    /// counted. The number of acknowledgements.
     fn receive(&mut self) -> u32 {
         self.pass_micros(1);
         let acks = counted(|| {
@@ -200,8 +201,8 @@ fn acknowledged(rounds: u32) {
     }
 }
 
-/// Of each flight the first segment is lost and the others are reported by SACK until the retransmission arrives. Not counted:
-/// writing.
+/// Of each flight the first segment is lost and the others are reported by SACK until the
+/// retransmission arrives. Not counted: writing.
 fn loss_per_segment(rounds: u32) {
     const FLIGHT: u32 = 20;
     let mut bench = Bench::new(Config::default());

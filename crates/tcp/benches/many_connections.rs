@@ -1,14 +1,16 @@
-//! What a connection costs when there are a million: octets each, and nanoseconds for a segment and its ACK.
-//! `cargo bench -p tcp --bench many_connections [-- COUNT]`
+//! What a connection costs when there are a million: octets each, and nanoseconds for a segment and
+//! its ACK. `cargo bench -p tcp --bench many_connections [-- COUNT]`
 //!
-//! Connections are held as a driver holds them: in one array, with a table of flows and a wheel of timers (keep-alive is on, so
-//! that each has one). A segment's connection is looked up; it takes the segment, which is read; the ACK leaves; the timer is
-//! armed if it must be earlier. In the rows of sending the segment is an ACK, and as much as it acknowledges is written and
-//! leaves. Segments come in bursts as from a device's ring, whose preparation is not measured.
+//! Connections are held as a driver holds them: in one array, with a table of flows and a wheel of
+//! timers (keep-alive is on, so that each has one). A segment's connection is looked up; it takes
+//! the segment, which is read; the ACK leaves; the timer is armed if it must be earlier. In the
+//! rows of sending the segment is an ACK, and as much as it acknowledges is written and leaves.
+//! Segments come in bursts as from a device's ring, whose preparation is not measured.
 //!
-//! What a million cost is compared with what ten cost in the same order, since a driver has one code path, which does not know
-//! how many connections there are. Both are measured in turn: the machine's speed changes from minute to minute. Looking up a
-//! burst at once gains nothing among ten; the rows of ten one by one show what it costs them.
+//! What a million cost is compared with what ten cost in the same order, since a driver has one
+//! code path, which does not know how many connections there are. Both are measured in turn: the
+//! machine's speed changes from minute to minute. Looking up a burst at once gains nothing among
+//! ten; the rows of ten one by one show what it costs them.
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(
@@ -116,7 +118,8 @@ fn whole_pages(layout: Layout) -> Layout {
     layout.align_to(HUGE_PAGE).unwrap_or(layout)
 }
 
-// SAFETY: all is the system's, with a larger alignment for large memory both when it is taken and when it is given back.
+// SAFETY: all is the system's, with a larger alignment for large memory both when it is taken and
+// when it is given back.
 unsafe impl GlobalAlloc for Pages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout is the caller's, which is not empty.
@@ -323,7 +326,8 @@ impl Burst for Received<'_> {
     }
 }
 
-/// Prints what segments of `busy` of `many` connections cost, and of ten, in short runs that take turns.
+/// Prints what segments of `busy` of `many` connections cost, and of ten, in short runs that take
+/// turns.
 fn report(name: &str, few: &mut Driver, many: &mut Driver, busy: u32, order: Order) {
     const RUNS: usize = 2000;
     let (mut few_nanos, mut nanos) = (Vec::new(), Vec::new());
@@ -341,7 +345,8 @@ fn report(name: &str, few: &mut Driver, many: &mut Driver, busy: u32, order: Ord
     println!("{name:40} {nanos:7.1} ns a segment, {factor:5.2} times {few_nanos:6.1} among ten");
 }
 
-/// What the machine's memory makes of the lines of any connection, without work: the yardstick of the numbers above.
+/// What the machine's memory makes of the lines of any connection, without work: the yardstick of
+/// the numbers above.
 fn memory(driver: &mut Driver, many: u32) {
     const RUNS: usize = 1000;
     const READS: u32 = 1000;

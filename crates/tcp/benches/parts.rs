@@ -1,4 +1,5 @@
-//! Nanoseconds per operation of the engine's parts, and how they grow with what there is: `cargo bench -p tcp --bench parts`.
+//! Nanoseconds per operation of the engine's parts, and how they grow with what there is: `cargo
+//! bench -p tcp --bench parts`.
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(
@@ -272,7 +273,8 @@ fn secrets() {
     });
 }
 
-/// Prints the fastest of many short runs: the others were disturbed by something else on the machine.
+/// Prints the fastest of many short runs: the others were disturbed by something else on the
+/// machine.
 fn report(name: &str, size: u32, mut call: impl FnMut()) {
     const RUNS: u32 = 600;
     const CALLS: u32 = 5_000;

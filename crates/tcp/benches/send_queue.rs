@@ -1,5 +1,5 @@
-//! What the send queue costs: nanoseconds for each full segment of a bulk transfer, the longest write, and memory.
-//! `cargo bench -p tcp --bench send_queue`
+//! What the send queue costs: nanoseconds for each full segment of a bulk transfer, the longest
+//! write, and memory. `cargo bench -p tcp --bench send_queue`
 
 #![allow(clippy::print_stdout, reason = "the report of a benchmark")]
 #![allow(
@@ -144,7 +144,8 @@ impl Bench {
     }
 }
 
-/// Writes of `octets` as soon as there is room for them among `queued`, and every second segment is acknowledged.
+/// Writes of `octets` as soon as there is room for them among `queued`, and every second segment is
+/// acknowledged.
 fn bulk(octets: usize, queued: usize) {
     let mut bench = Bench::new();
     let mut fastest = f64::INFINITY;

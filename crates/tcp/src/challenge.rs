@@ -5,12 +5,14 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// When one connection last answered such a segment, in milliseconds modulo 2^32 (`last_oow_ack_time` of Linux).
+/// When one connection last answered such a segment, in milliseconds modulo 2^32
+/// (`last_oow_ack_time` of Linux).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastChallenge(Option<NonZeroU32>);
 
 impl LastChallenge {
-    /// Whether there was no answer within the last `interval`, so that one may be sent. Then it counts as the last.
+    /// Whether there was no answer within the last `interval`, so that one may be sent. Then it
+    /// counts as the last.
     pub(crate) fn allows_another(&mut self, now: Instant, interval: Duration) -> bool {
         let millis = NonZeroU32::new(now.wrapping_millis()).unwrap_or(NonZeroU32::MIN);
         let has_passed = |last: NonZeroU32| {
@@ -36,7 +38,8 @@ mod tests {
             let mut last = LastChallenge::default();
             assert!(last.allows_another(at(start), interval));
             assert!(!last.allows_another(at(start + 499), interval));
-            // Zero stands for no answer, so an answer at zero counts as one at the first millisecond.
+            // Zero stands for no answer, so an answer at zero counts as one at the first
+            // millisecond.
             assert!(last.allows_another(at(start + 501), interval));
             assert!(!last.allows_another(at(start + 1000), interval));
         }

@@ -41,7 +41,8 @@ pub struct Config {
     pub syn_ack_retries: u8,
     /// `tcp_retries1`: retransmissions after which the path is suspected.
     pub retries1: u8,
-    /// `tcp_retries2`: the timeout of an established connection, as the time that so many retransmissions take.
+    /// `tcp_retries2`: the timeout of an established connection, as the time that so many
+    /// retransmissions take.
     pub retries2: u8,
     /// `tcp_orphan_retries`, where 0 stands for 8.
     pub orphan_retries: u8,
@@ -69,7 +70,8 @@ pub struct Config {
     pub mtu_probing: MtuProbing,
     /// `tcp_base_mss`: where that begins, in octets.
     pub base_mss: u16,
-    /// `tcp_mtu_probe_floor`: the least MSS for a path that swallows everything, in octets; never below 256.
+    /// `tcp_mtu_probe_floor`: the least MSS for a path that swallows everything, in octets; never
+    /// below 256.
     pub mtu_probe_floor: u16,
     /// `tcp_probe_threshold`: bounds so close to each other, in octets, end the search.
     pub mtu_probe_threshold: u16,
@@ -87,8 +89,8 @@ pub struct Config {
     pub syn_rate_max: u32,
     /// `tcp_fastopen` (RFC 7413).
     pub fast_open: FastOpenModes,
-    /// `tcp_fastopen_blackhole_timeout_sec`: how long Fast Open is not used after a network has swallowed a connection;
-    /// zero for that it goes on.
+    /// `tcp_fastopen_blackhole_timeout_sec`: how long Fast Open is not used after a network has
+    /// swallowed a connection; zero for that it goes on.
     pub fast_open_black_hole_timeout: Duration,
 }
 

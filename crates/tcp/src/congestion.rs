@@ -1,20 +1,24 @@
 //! Congestion control: how much may be in flight.
 //!
-//! [`Congestion`] owns what all algorithms share: the window, the episodes of reduction (once per round trip), rate reduction
-//! during recovery (PRR), undoing a reduction that was not needed, restart after idleness, and that a window grows only while
-//! the sender uses it. What differs is behind `Controller`.
+//! [`Congestion`] owns what all algorithms share: the window, the episodes of reduction (once per
+//! round trip), rate reduction during recovery (PRR), undoing a reduction that was not needed,
+//! restart after idleness, and that a window grows only while the sender uses it. What differs is
+//! behind `Controller`.
 //!
 //! Differences from the RFCs:
-//! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in Linux. RFC 9438 §4.6 permits
-//!   that where the window does not grow beyond what is in flight, which `Usage` ensures but for slow start, where no more
-//!   counts than was used.
-//! * At the end of recovery the window is not always `ssthresh` at once (RFC 9937 §6): see `Congestion::end_recovery`.
-//! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L` is unlimited in RFC 3465
-//!   §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge segments acknowledge dozens at once.
-//! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as in Linux: segments that
-//!   were selectively acknowledged before let the window grow no more (RFC 3465 §2.1 counts them).
-//! * After a retransmission timeout the window is what is still in flight and one segment (RFC 5681 §3.1: one segment),
-//!   since RFC 8985 §6.3 declares only those segments lost that are overdue.
+//! * `ssthresh` derives from the window instead of `FlightSize` (RFC 5681 §3.1 equation 4), as in
+//!   Linux. RFC 9438 §4.6 permits that where the window does not grow beyond what is in flight,
+//!   which `Usage` ensures but for slow start, where no more counts than was used.
+//! * At the end of recovery the window is not always `ssthresh` at once (RFC 9937 §6): see
+//!   `Congestion::end_recovery`.
+//! * One acknowledgement may grow the window in slow start by all that it reports, as in Linux (`L`
+//!   is unlimited in RFC 3465 §2.2; RFC 9406 §4.3 recommends eight segments): receivers that merge
+//!   segments acknowledge dozens at once.
+//! * What counts as acknowledged is what an acknowledgement that advances reports as delivered, as
+//!   in Linux: segments that were selectively acknowledged before let the window grow no more (RFC
+//!   3465 §2.1 counts them).
+//! * After a retransmission timeout the window is what is still in flight and one segment (RFC 5681
+//!   §3.1: one segment), since RFC 8985 §6.3 declares only those segments lost that are overdue.
 
 mod algorithm;
 mod bbr;
@@ -50,7 +54,8 @@ trait Controller: Sized {
     /// Grows the window. Called outside of fast recovery, while the sender uses its window.
     fn on_ack(&mut self, window: &mut Window, ack: &Ack);
 
-    /// Acknowledged while the sender did not use its window: time passes that must not count (RFC 9438 §5.8).
+    /// Acknowledged while the sender did not use its window: time passes that must not count (RFC
+    /// 9438 §5.8).
     fn on_unused_window(&mut self, now: Instant);
 
     /// Loss, a congestion mark or the first timeout of an episode: the new `ssthresh`.
@@ -59,11 +64,13 @@ trait Controller: Sized {
     /// The retransmission timer has expired.
     fn on_rto(&mut self);
 
-    /// The window is about to be reduced: gives the state that [`Self::on_spurious`] needs to take that back. What the algorithm
-    /// does not need after the reduction is moved there instead of copied.
+    /// The window is about to be reduced: gives the state that [`Self::on_spurious`] needs to take
+    /// that back. What the algorithm does not need after the reduction is moved there instead of
+    /// copied.
     fn checkpoint(&mut self) -> Self;
 
-    /// The last reduction was not needed; its effects on the algorithm's state, which was `before` then, are taken back.
+    /// The last reduction was not needed; its effects on the algorithm's state, which was `before`
+    /// then, are taken back.
     fn on_spurious(&mut self, before: Self);
 
     /// Nothing was in flight for `idle`.
@@ -97,7 +104,8 @@ use controller;
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Open,
-    /// The window shrinks along with what is in flight, until everything up to `high` is acknowledged.
+    /// The window shrinks along with what is in flight, until everything up to `high` is
+    /// acknowledged.
     Reducing {
         high: SeqNumber,
         prr: Prr,
@@ -118,7 +126,8 @@ pub struct Congestion {
     initial_window_segments: u8,
     /// What was before the last reduction, until it is known that the reduction was right.
     before_reduction: Option<Box<Before>>,
-    /// The model that sets the window, and a rate, where losses alone do not. The state is that of no control then.
+    /// The model that sets the window, and a rate, where losses alone do not. The state is that of
+    /// no control then.
     bbr: Option<Box<Bbr>>,
 }
 
@@ -131,7 +140,8 @@ pub struct Pacing {
 }
 
 impl Congestion {
-    /// `mss` is the sender's maximum segment size without options (`SMSS`); `initial_window_segments` is 10 by RFC 6928.
+    /// `mss` is the sender's maximum segment size without options (`SMSS`);
+    /// `initial_window_segments` is 10 by RFC 6928.
     #[must_use]
     pub fn new(algorithm: CongestionAlgorithm, mss: u32, initial_window_segments: u8) -> Self {
         let mss = mss.max(1);
@@ -214,10 +224,11 @@ impl Congestion {
         }
     }
 
-    /// Loss was detected, or a congestion mark echoed. If an acknowledgement told that, call this before [`Self::on_ack`].
+    /// Loss was detected, or a congestion mark echoed. If an acknowledgement told that, call this
+    /// before [`Self::on_ack`].
     ///
-    /// Returns whether the window is reduced: not twice for one window of data (RFC 3168 §6.1.2, RFC 5681 §4.3). When it was
-    /// for a mark, the next new segment carries CWR.
+    /// Returns whether the window is reduced: not twice for one window of data (RFC 3168 §6.1.2,
+    /// RFC 5681 §4.3). When it was for a mark, the next new segment carries CWR.
     pub fn on_congestion_event(&mut self, at: &Reduction) -> bool {
         if !self.reduce(at) {
             return false;
@@ -255,7 +266,8 @@ impl Congestion {
         }
     }
 
-    /// A segment is newly deemed lost. Call this before [`Self::on_congestion_event`], for each of them.
+    /// A segment is newly deemed lost. Call this before [`Self::on_congestion_event`], for each of
+    /// them.
     #[inline]
     pub fn on_lost(&mut self, seq: SeqNumber, len: u32, sent_at: Instant, now: Instant) {
         let Some(bbr) = &mut self.bbr else {
@@ -267,7 +279,8 @@ impl Congestion {
         }
     }
 
-    /// The application has no more to send, while `in_flight` octets are not all that the window has room for.
+    /// The application has no more to send, while `in_flight` octets are not all that the window
+    /// has room for.
     #[inline]
     pub fn on_app_limited(&mut self, in_flight: u32) {
         if let Some(bbr) = &mut self.bbr {
@@ -299,8 +312,9 @@ impl Congestion {
         self.bbr.as_ref().map(|bbr| bbr.info())
     }
 
-    /// A timer has shown losses while the window is being reduced. What is lost left room, for which PRR has not reckoned: goes on
-    /// with it as if one segment were reported, the retransmission (`tcp_rack_reo_timeout`). `in_flight` is without what is lost.
+    /// A timer has shown losses while the window is being reduced. What is lost left room, for
+    /// which PRR has not reckoned: goes on with it as if one segment were reported, the
+    /// retransmission (`tcp_rack_reo_timeout`). `in_flight` is without what is lost.
     #[cold]
     pub fn on_late_loss(&mut self, in_flight: u32) {
         if let Phase::Reducing { prr, .. } = &mut self.phase
@@ -310,7 +324,8 @@ impl Congestion {
         }
     }
 
-    /// The retransmission timer has expired. `at.in_flight` is what remains after the overdue segments are deemed lost.
+    /// The retransmission timer has expired. `at.in_flight` is what remains after the overdue
+    /// segments are deemed lost.
     pub fn on_rto(&mut self, at: &Reduction) {
         self.reduce(at);
         controller!(&mut self.state, on_rto());
@@ -325,8 +340,8 @@ impl Congestion {
 
     /// Call before the first transmission after nothing was in flight for `idle`.
     ///
-    /// RFC 2861 §3, as in Linux: halves the window for each `rto` that has passed, down to the restart window
-    /// (RFC 5681 §4.1), and remembers three quarters of it as `ssthresh`.
+    /// RFC 2861 §3, as in Linux: halves the window for each `rto` that has passed, down to the
+    /// restart window (RFC 5681 §4.1), and remembers three quarters of it as `ssthresh`.
     pub fn after_idle(&mut self, idle: Duration, rto: Duration) {
         controller!(&mut self.state, on_idle(idle));
         if idle <= rto || self.is_uncontrolled() {
@@ -358,7 +373,8 @@ impl Congestion {
         self.window.cwnd = self.window.cwnd.max(self.window.mss);
     }
 
-    /// The window, not the application or the peer, bounded what was in flight in the last round trip.
+    /// The window, not the application or the peer, bounded what was in flight in the last round
+    /// trip.
     #[must_use]
     pub fn is_limiting(&self) -> bool {
         self.usage.is_limited(&self.window)
@@ -410,8 +426,9 @@ impl Congestion {
         self.end_recovery(at.in_flight);
         let (window, state) = (self.window, self.state.checkpoint());
         if self.window.in_slow_start() && !self.is_uncontrolled() {
-            // Slow start grows the window to twice of what is in flight, if the peer's window or the application allows no more.
-            // That says nothing about the network (RFC 5681 §3.1 equation 4 reduces `FlightSize`).
+            // Slow start grows the window to twice of what is in flight, if the peer's window or
+            // the application allows no more. That says nothing about the network (RFC 5681 §3.1
+            // equation 4 reduces `FlightSize`).
             let used = self.usage.used(&self.window).max(self.initial_window());
             self.window.cwnd = self.window.cwnd.min(used);
         }
@@ -420,9 +437,10 @@ impl Congestion {
         true
     }
 
-    /// RFC 9937 §6, at the end of recovery: "cwnd = ssthresh". But if nothing is in flight, because the peer's window has held
-    /// new data back, that is a burst which overflows the queue that recovery has just drained. RFC 6582 §3.2 step 3 warns of it:
-    /// at once goes a half or an initial window, and slow start brings the rest in a round trip.
+    /// RFC 9937 §6, at the end of recovery: "cwnd = ssthresh". But if nothing is in flight, because
+    /// the peer's window has held new data back, that is a burst which overflows the queue that
+    /// recovery has just drained. RFC 6582 §3.2 step 3 warns of it: at once goes a half or an
+    /// initial window, and slow start brings the rest in a round trip.
     fn end_recovery(&mut self, in_flight: u32) {
         if let Phase::Reducing { .. } = self.phase
             && !self.is_uncontrolled()
@@ -450,7 +468,8 @@ impl Congestion {
     }
 }
 
-/// RFC 6928 §2: `min (10*MSS, max (2*MSS, 14600))`, where another number of segments may stand for ten.
+/// RFC 6928 §2: `min (10*MSS, max (2*MSS, 14600))`, where another number of segments may stand for
+/// ten.
 #[must_use]
 pub fn initial_window(mss: u32, segments: u8) -> u32 {
     let segments = u32::from(segments.max(1));

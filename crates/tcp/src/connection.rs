@@ -62,10 +62,11 @@ pub use layout::Direction;
 pub use repair::{InvalidSnapshot, Remains, RepairTimestamps, RepairWindow, Snapshot, UrgentOctet};
 pub use reset::reset_for;
 
-/// A connection from its first SYN to CLOSED. How to drive one is in the [crate's documentation](crate).
+/// A connection from its first SYN to CLOSED. How to drive one is in the [crate's
+/// documentation](crate).
 ///
-/// The order of the fields is that of `connection/layout.rs`: with a million connections a received segment costs the cache
-/// lines that it touches.
+/// The order of the fields is that of `connection/layout.rs`: with a million connections a received
+/// segment costs the cache lines that it touches.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Connection<P> {
@@ -91,8 +92,8 @@ pub struct Connection<P> {
     is_read_shut: bool,
 }
 
-/// What no received data touches that comes in order. It is elsewhere, so that the rest of a million connections is on fewer
-/// pages.
+/// What no received data touches that comes in order. It is elsewhere, so that the rest of a
+/// million connections is on fewer pages.
 #[derive(Debug)]
 struct Cold {
     /// Losses, the congestion window, round-trip times.
@@ -105,8 +106,8 @@ struct Cold {
     /// An ICMP error that did not end the connection (`sk_err_soft`); the reason if it times out.
     soft_error: Option<Error>,
     last_challenge: LastChallenge,
-    /// When the oldest unacknowledged segment was first retransmitted (`retrans_stamp`); during the handshake, when the first
-    /// SYN was sent, if that is known.
+    /// When the oldest unacknowledged segment was first retransmitted (`retrans_stamp`); during the
+    /// handshake, when the first SYN was sent, if that is known.
     retransmitting_since: Option<Instant>,
     sent: SentCounters,
     received: ReceivedOctets,
@@ -130,9 +131,9 @@ pub struct SequenceNumbers {
     pub rcv_nxt: SeqNumber,
 }
 
-/// An idle connection takes at most a KiB, with handles of up to 16 octets for payloads and with what the allocator adds. A
-/// million of them shall fit into a gigabyte and a half with all that finds them and wakes them
-/// (`benches/many_connections.rs`).
+/// An idle connection takes at most a KiB, with handles of up to 16 octets for payloads and with
+/// what the allocator adds. A million of them shall fit into a gigabyte and a half with all that
+/// finds them and wakes them (`benches/many_connections.rs`).
 const _: () = assert!(size_of::<Connection<Box<[u8]>>>() + size_of::<Cold>() + 16 <= 1024);
 
 /// Segments to send that are not data.
@@ -168,7 +169,8 @@ struct Handshake {
     peer_mss: u16,
     has_sack: bool,
     has_window_scaling: bool,
-    /// `TCP_DEFER_ACCEPT`: until so many SYN-ACKs were sent, an ACK without data does not establish the connection.
+    /// `TCP_DEFER_ACCEPT`: until so many SYN-ACKs were sent, an ACK without data does not establish
+    /// the connection.
     deferral: u8,
     /// Opened by the SYN's cookie (RFC 7413): data flows, although the SYN is not acknowledged.
     is_fast_open: bool,
@@ -187,16 +189,17 @@ impl<P: Payload> Connection<P> {
         connection.state = State::SynSent;
         connection.pending.syn = true;
         if connection.cold.options.is_interactive {
-            // `TCP_QUICKACK` was switched off before connect(2). What a listener has is not inherited (as Linux).
+            // `TCP_QUICKACK` was switched off before connect(2). What a listener has is not
+            // inherited (as Linux).
             let config = &connection.config;
             connection.receiver.acks.set_quick(false, config);
         }
         connection
     }
 
-    /// Passive open by the received SYN: the SYN-ACK is what `poll_transmit` gives first. Everything else that arrives on
-    /// the flow is for the connection, after [`Listener::admits`](crate::Listener::admits) while
-    /// [`is_embryonic`](Self::is_embryonic).
+    /// Passive open by the received SYN: the SYN-ACK is what `poll_transmit` gives first.
+    /// Everything else that arrives on the flow is for the connection, after
+    /// [`Listener::admits`](crate::Listener::admits) while [`is_embryonic`](Self::is_embryonic).
     pub fn accept(
         now: Instant,
         config: Arc<Config>,
@@ -218,7 +221,8 @@ impl<P: Payload> Connection<P> {
         connection
     }
 
-    /// Passive open by the ACK that brings a cookie back: as if `syn` had been received and its answer with `iss` sent.
+    /// Passive open by the ACK that brings a cookie back: as if `syn` had been received and its
+    /// answer with `iss` sent.
     pub(crate) fn resume(
         now: Instant,
         config: Arc<Config>,
@@ -240,7 +244,8 @@ impl<P: Payload> Connection<P> {
         self.enter_closed();
     }
 
-    /// `TCP_DEFER_ACCEPT`: whether to drop an ACK without data, because fewer than `deferral` SYN-ACKs were sent.
+    /// `TCP_DEFER_ACCEPT`: whether to drop an ACK without data, because fewer than `deferral`
+    /// SYN-ACKs were sent.
     pub(crate) fn defers_accept(&mut self, deferral: u8) -> bool {
         self.cold.handshake.deferral = deferral;
         self.cold.handshake.retransmits < deferral
@@ -303,7 +308,8 @@ impl<P: Payload> Connection<P> {
     /// The next event. Call until `None`.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        // Room comes from acknowledgements and, as far as `TCP_NOTSENT_LOWAT` is concerned, from sending.
+        // Room comes from acknowledgements and, as far as `TCP_NOTSENT_LOWAT` is concerned, from
+        // sending.
         if self.sender.is_blocked && self.is_writable() {
             self.sender.is_blocked = false;
             self.events.raise(Event::Writable);
@@ -317,10 +323,11 @@ impl<P: Payload> Connection<P> {
         self.timers.next(&self.cold.times)
     }
 
-    /// As [`poll_timeout`](Self::poll_timeout), for an owner with one timer for each connection: gives a time only if the timer
-    /// must expire earlier than it was last told. A deadline that moves back leaves the timer where it is; it then expires too
-    /// early, [`on_timeout`](Self::on_timeout) does nothing, and the owner asks again. So most segments do not touch the timer's
-    /// memory.
+    /// As [`poll_timeout`](Self::poll_timeout), for an owner with one timer for each connection:
+    /// gives a time only if the timer must expire earlier than it was last told. A deadline that
+    /// moves back leaves the timer where it is; it then expires too early,
+    /// [`on_timeout`](Self::on_timeout) does nothing, and the owner asks again. So most segments do
+    /// not touch the timer's memory.
     #[inline]
     pub fn poll_wake_up(&mut self) -> Option<Instant> {
         self.timers.take_wake_up(&self.cold.times)
@@ -336,8 +343,8 @@ impl<P: Payload> Connection<P> {
         self.timers.take_expired(timer, now, &self.cold.times)
     }
 
-    /// Copies the deadline of recovery and its RTO to where the rest of the connection reads them. To be called after whatever may
-    /// have changed them.
+    /// Copies the deadline of recovery and its RTO to where the rest of the connection reads them.
+    /// To be called after whatever may have changed them.
     #[inline]
     fn follow_recovery(&mut self) {
         self.follow_deadline();
@@ -359,7 +366,8 @@ impl<P: Payload> Connection<P> {
         self.state
     }
 
-    /// Passive and before its handshake's last ACK: not in the accept queue yet. One that was opened fast is.
+    /// Passive and before its handshake's last ACK: not in the accept queue yet. One that was
+    /// opened fast is.
     pub fn is_embryonic(&self) -> bool {
         self.cold.handshake.is_passive
             && self.state == State::SynReceived

@@ -1,4 +1,5 @@
-//! Which connection a segment is for: from its addresses and ports to the owner's number of the connection or listener.
+//! Which connection a segment is for: from its addresses and ports to the owner's number of the
+//! connection or listener.
 
 use core::net::SocketAddr;
 
@@ -10,10 +11,12 @@ mod table;
 pub use burst::{Burst, in_turn};
 pub use table::{ConnectionTable, MAX_VALUE};
 
-/// Finds connections by both ends, and listeners by the local one. Values are at most [`MAX_VALUE`].
+/// Finds connections by both ends, and listeners by the local one. Values are at most
+/// [`MAX_VALUE`].
 ///
-/// An IPv4 connection takes a slot of 16 octets (IPv6: 48), and between three sixteenths and three eighths of the slots are
-/// in use. Peers choose addresses and ports, so the hash is keyed: nobody without the key can make flows collide.
+/// An IPv4 connection takes a slot of 16 octets (IPv6: 48), and between three sixteenths and three
+/// eighths of the slots are in use. Peers choose addresses and ports, so the hash is keyed: nobody
+/// without the key can make flows collide.
 #[derive(Clone, Debug)]
 pub struct Demux {
     connections: Connections,
@@ -22,8 +25,9 @@ pub struct Demux {
     changes: u32,
 }
 
-/// A look-up of a connection whose hash is reckoned, but that has touched no memory of the table's. It is good for the [`Demux`]
-/// that prepared it, whatever is inserted or removed until it is finished.
+/// A look-up of a connection whose hash is reckoned, but that has touched no memory of the table's.
+/// It is good for the [`Demux`] that prepared it, whatever is inserted or removed until it is
+/// finished.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
     hash: u64,
@@ -93,7 +97,8 @@ impl Demux {
         Prepared { hash, key }
     }
 
-    /// The memory that [`finish`](Self::finish) will look at first, for the processor to fetch; null if there is none.
+    /// The memory that [`finish`](Self::finish) will look at first, for the processor to fetch;
+    /// null if there is none.
     #[inline]
     #[must_use]
     pub fn address(&self, look_up: &Prepared) -> *const u8 {
@@ -209,7 +214,8 @@ impl Key {
 #[inline]
 #[must_use]
 pub fn ipv4_key(local: core::net::SocketAddrV4, remote: core::net::SocketAddrV4) -> [u8; 12] {
-    // In whole words: a processor that reads together what was written in parts waits until all of it is in the cache.
+    // In whole words: a processor that reads together what was written in parts waits until all of
+    // it is in the cache.
     let words = u128::from(local.ip().to_bits()) << 96
         | u128::from(remote.ip().to_bits()) << 64
         | u128::from(local.port()) << 48

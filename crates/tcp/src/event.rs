@@ -1,24 +1,28 @@
 //! What a connection reports to its owner.
 
-/// Something that happened. An event that is raised again before it was fetched is reported once, so there is no queue.
+/// Something that happened. An event that is raised again before it was fetched is reported once,
+/// so there is no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Event {
     /// The handshake is over. With a connection that was opened fast before that
     /// ([`Connection::open_fast`](crate::Connection::open_fast)) it is reported both times.
     Connected,
-    /// There is more to read than there was (`SO_RCVLOWAT` reached), the announced urgent octet came, or the stream ended.
+    /// There is more to read than there was (`SO_RCVLOWAT` reached), the announced urgent octet
+    /// came, or the stream ended.
     Readable,
-    /// There is room again for what the application writes ([`is_writable`](crate::Connection::is_writable)).
+    /// There is room again for what the application writes
+    /// ([`is_writable`](crate::Connection::is_writable)).
     Writable,
     /// Urgent data was announced (`SIGURG`).
     Urgent,
     /// The peer sent its FIN (`POLLRDHUP`).
     PeerClosed,
-    /// The connection failed; the reason is [`Connection::take_error`](crate::Connection::take_error)'s.
+    /// The connection failed; the reason is
+    /// [`Connection::take_error`](crate::Connection::take_error)'s.
     Failed,
-    /// FIN-WAIT-2 was entered: the peer has everything, our FIN included. `close` need not linger any more (`SO_LINGER`),
-    /// as when TIME-WAIT or CLOSED is entered.
+    /// FIN-WAIT-2 was entered: the peer has everything, our FIN included. `close` need not linger
+    /// any more (`SO_LINGER`), as when TIME-WAIT or CLOSED is entered.
     FinWait2,
     /// TIME-WAIT was entered: the owner may replace the connection by its compact form.
     TimeWait,
@@ -91,7 +95,8 @@ pub enum Error {
     ProtocolUnreachable,
     /// `EACCES`, from ICMPv6 (communication prohibited, RFC 4443 §3.1).
     Prohibited,
-    /// `ECONNABORTED`: this host has ended it ([`Connection::destroy`](crate::Connection::destroy)).
+    /// `ECONNABORTED`: this host has ended it
+    /// ([`Connection::destroy`](crate::Connection::destroy)).
     Aborted,
 }
 
@@ -102,7 +107,8 @@ pub enum WriteError {
     WouldBlock,
     /// `EPIPE`: this side has sent its FIN, or the connection is over.
     BrokenPipe,
-    /// The connection failed; fetches the error as [`Connection::take_error`](crate::Connection::take_error) does.
+    /// The connection failed; fetches the error as
+    /// [`Connection::take_error`](crate::Connection::take_error) does.
     Failed(Error),
 }
 
@@ -111,7 +117,8 @@ pub enum WriteError {
 pub enum ReadError {
     /// `EAGAIN`: nothing there; [`Event::Readable`] follows.
     WouldBlock,
-    /// The connection failed; fetches the error as [`Connection::take_error`](crate::Connection::take_error) does.
+    /// The connection failed; fetches the error as
+    /// [`Connection::take_error`](crate::Connection::take_error) does.
     Failed(Error),
 }
 
@@ -122,7 +129,8 @@ pub enum UrgentError {
     None,
     /// `EAGAIN`: announced but not received.
     NotReceived,
-    /// Announced, and it will not come: the stream has ended or was shut down. No error to an application: zero octets are read.
+    /// Announced, and it will not come: the stream has ended or was shut down. No error to an
+    /// application: zero octets are read.
     End,
 }
 

@@ -1,5 +1,6 @@
-//! Fast Open (RFC 7413): data in the SYN. What a stack has of it beside its connections: which uses of it are on, the keys
-//! of a server's cookies, and a client's memory of the cookies that it was given.
+//! Fast Open (RFC 7413): data in the SYN. What a stack has of it beside its connections: which uses
+//! of it are on, the keys of a server's cookies, and a client's memory of the cookies that it was
+//! given.
 
 use core::net::IpAddr;
 
@@ -52,7 +53,8 @@ impl Default for FastOpenModes {
     }
 }
 
-/// The keys of a server's cookies (`tcp_fastopen_key`, `TCP_FASTOPEN_KEY`). All servers behind one address need the same.
+/// The keys of a server's cookies (`tcp_fastopen_key`, `TCP_FASTOPEN_KEY`). All servers behind one
+/// address need the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FastOpenKeys {
     primary: [u8; 16],
@@ -81,7 +83,8 @@ impl FastOpenKeys {
         Self { primary, backup }
     }
 
-    /// The keys of `TCP_FASTOPEN_KEY`: 16 octets, or 32 with the backup key; `None` for any other length (`EINVAL`).
+    /// The keys of `TCP_FASTOPEN_KEY`: 16 octets, or 32 with the backup key; `None` for any other
+    /// length (`EINVAL`).
     #[must_use]
     pub fn from_octets(octets: &[u8]) -> Option<Self> {
         let (primary, rest) = octets.split_first_chunk::<16>()?;
@@ -91,7 +94,8 @@ impl FastOpenKeys {
         }
     }
 
-    /// The cookie of a client (RFC 7413 §4.1.2), in its wire form. It is that of Linux, so that servers may share a key.
+    /// The cookie of a client (RFC 7413 §4.1.2), in its wire form. It is that of Linux, so that
+    /// servers may share a key.
     pub(crate) fn cookie(
         &self,
         client: IpAddr,

@@ -6,13 +6,15 @@ use crate::State;
 
 /// The values of `struct tcp_info` (Linux 6.12); octets and segments as there.
 ///
-/// Not here, since Linux has no value for them either: `tcpi_fackets` and `tcpi_last_ack_sent`, always 0. `tcpi_rehash` (how
-/// often another path was chosen by another hash of the flow) is 0, too: there is no such choice.
+/// Not here, since Linux has no value for them either: `tcpi_fackets` and `tcpi_last_ack_sent`,
+/// always 0. `tcpi_rehash` (how often another path was chosen by another hash of the flow) is 0,
+/// too: there is no such choice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     pub state: State,
     pub ca_state: CaState,
-    /// Retransmission timeouts in a row (`tcpi_retransmits`), of the SYN or SYN-ACK before the handshake is over.
+    /// Retransmission timeouts in a row (`tcpi_retransmits`), of the SYN or SYN-ACK before the
+    /// handshake is over.
     pub retransmits: u8,
     /// Zero-window or keepalive probes without an answer.
     pub probes: u8,
@@ -66,7 +68,8 @@ pub struct Info {
     pub octets_acked: u64,
     /// In sequence numbers: FIN counts.
     pub octets_received: u64,
-    /// Without the SYN-ACKs of a passive open, whose SYN and last ACK are `segments_in` (which Linux makes so).
+    /// Without the SYN-ACKs of a passive open, whose SYN and last ACK are `segments_in` (which
+    /// Linux makes so).
     pub segments_out: u32,
     pub segments_in: u32,
     pub octets_not_sent: u32,
@@ -109,7 +112,8 @@ pub struct WindowScales {
     pub rcv: u8,
 }
 
-/// Why data did not go with the SYN, or not for good: with the numbers of `enum tcp_fastopen_client_fail`.
+/// Why data did not go with the SYN, or not for good: with the numbers of `enum
+/// tcp_fastopen_client_fail`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FastOpenFailure {
     /// It did, or was not to.

@@ -1,8 +1,9 @@
 //! Sans-IO TCP: segments and time go in, segments and wake-ups come out.
 //!
-//! Pure computation: no sockets, no clock, no locks, no allocation per segment. Time is an argument ([`Instant`]), and so are
-//! the secrets that come from random numbers ([`SecretKey`]). Segments are [`Header`]s and payloads; addresses, ports and
-//! checksums are the driver's, for which [`wire::tcp`] parses and builds packets.
+//! Pure computation: no sockets, no clock, no locks, no allocation per segment. Time is an argument
+//! ([`Instant`]), and so are the secrets that come from random numbers ([`SecretKey`]). Segments
+//! are [`Header`]s and payloads; addresses, ports and checksums are the driver's, for which
+//! [`wire::tcp`] parses and builds packets.
 //!
 //! # Driving a connection
 //!
@@ -12,17 +13,19 @@
 //!   [`on_timeout`](Connection::on_timeout), [`on_icmp`](Connection::on_icmp),
 //!   [`set_path_mtu`](Connection::set_path_mtu);
 //! * **commands** of the application: [`write`](Connection::write), [`read`](Connection::read),
-//!   [`shutdown`](Connection::shutdown), [`close`](Connection::close), [`set_option`](Connection::set_option), ...;
-//! * **outputs**: [`poll_transmit`](Connection::poll_transmit), [`poll_event`](Connection::poll_event),
-//!   [`poll_timeout`](Connection::poll_timeout);
-//! * **questions**, which change nothing: [`state`](Connection::state), [`is_readable`](Connection::is_readable),
-//!   [`info`](Connection::info), ...
+//!   [`shutdown`](Connection::shutdown), [`close`](Connection::close),
+//!   [`set_option`](Connection::set_option), ...;
+//! * **outputs**: [`poll_transmit`](Connection::poll_transmit),
+//!   [`poll_event`](Connection::poll_event), [`poll_timeout`](Connection::poll_timeout);
+//! * **questions**, which change nothing: [`state`](Connection::state),
+//!   [`is_readable`](Connection::is_readable), [`info`](Connection::info), ...
 //!
-//! After inputs and commands, as many of them as there are at once, the outputs are polled: `poll_transmit` until it
-//! gives nothing, which may produce events; `poll_event` until it gives nothing; then `poll_timeout` for when to call
-//! `on_timeout`. A driver that has no room for a segment leaves `poll_transmit` for later: a timeout whose segment could not be
-//! sent is not backed off further. What `poll_transmit` gave
-//! counts as sent; a segment that is dropped behind it is lost and repaired as such.
+//! After inputs and commands, as many of them as there are at once, the outputs are polled:
+//! `poll_transmit` until it gives nothing, which may produce events; `poll_event` until it gives
+//! nothing; then `poll_timeout` for when to call `on_timeout`. A driver that has no room for a
+//! segment leaves `poll_transmit` for later: a timeout whose segment could not be sent is not
+//! backed off further. What `poll_transmit` gave counts as sent; a segment that is dropped behind
+//! it is lost and repaired as such.
 //!
 //! Here the driver is a loop between two connections, over a network that takes a millisecond:
 //!
@@ -99,41 +102,46 @@
 //! assert_eq!(received, b"hello");
 //! ```
 //!
-//! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read. Data to send is copied
-//! once, into the connection's send queue, and lent to the driver in slices.
+//! Received data is an owned handle ([`Payload`]) that stays in the connection until it is read.
+//! Data to send is copied once, into the connection's send queue, and lent to the driver in slices.
 //!
 //! # What a driver does beside that
 //!
-//! * It finds the connection of a segment ([`demux::Demux`]), and answers one that has none with [`reset_for`].
-//! * It opens passively with a [`Listener`], which decides about SYNs and keeps the counts of the two queues. Connections are
-//!   made by [`Connection::accept`] and are the driver's from the first SYN on. While one [is
-//!   embryonic](Connection::is_embryonic), [`Listener::admits`] is asked before each of its segments; with
-//!   [`Event::Connected`] the driver calls [`Listener::on_established`], with the application's `accept(2)`
-//!   [`Listener::on_accepted`], and if it dies before that [`Listener::on_embryonic_closed`].
-//! * With [`Event::TimeWait`] it may replace a connection by its [residue](Connection::residue) in a
-//!   [`TimeWaitTable`](time_wait::TimeWaitTable), which is asked before a listener.
+//! * It finds the connection of a segment ([`demux::Demux`]), and answers one that has none with
+//!   [`reset_for`].
+//! * It opens passively with a [`Listener`], which decides about SYNs and keeps the counts of the
+//!   two queues. Connections are made by [`Connection::accept`] and are the driver's from the first
+//!   SYN on. While one [is embryonic](Connection::is_embryonic), [`Listener::admits`] is asked
+//!   before each of its segments; with [`Event::Connected`] the driver calls
+//!   [`Listener::on_established`], with the application's `accept(2)` [`Listener::on_accepted`],
+//!   and if it dies before that [`Listener::on_embryonic_closed`].
+//! * With [`Event::TimeWait`] it may replace a connection by its [residue](Connection::residue) in
+//!   a [`TimeWaitTable`](time_wait::TimeWaitTable), which is asked before a listener.
 //! * With [`Event::Closed`] it forgets the connection, once the application has let go of it.
-//! * When frames or memory run short it lets connections give some back ([`Connection::relieve`]); those that rest for long can
-//!   [shrink](Connection::shrink).
-//! * It keeps a timer for each connection, for instance in a [`TimerWheel`](timer_wheel::TimerWheel), and the
-//!   [`FastOpenCache`] and [`FastOpenKeys`] of the stack, if data is to go with SYNs.
+//! * When frames or memory run short it lets connections give some back ([`Connection::relieve`]);
+//!   those that rest for long can [shrink](Connection::shrink).
+//! * It keeps a timer for each connection, for instance in a
+//!   [`TimerWheel`](timer_wheel::TimerWheel), and the [`FastOpenCache`] and [`FastOpenKeys`] of the
+//!   stack, if data is to go with SYNs.
 //!
-//! With very many connections the cost of a segment is that of the memory that it touches. A driver then arms its timers by
-//! [`poll_wake_up`](Connection::poll_wake_up), which seldom has anything to say, and lets [`demux::in_turn`] process what
-//! arrived, which has memory fetched for later segments while it works on the first.
+//! With very many connections the cost of a segment is that of the memory that it touches. A driver
+//! then arms its timers by [`poll_wake_up`](Connection::poll_wake_up), which seldom has anything to
+//! say, and lets [`demux::in_turn`] process what arrived, which has memory fetched for later
+//! segments while it works on the first.
 //!
 //! # Fast Open
 //!
-//! RFC 7413: data in the SYN. A client asks its [`FastOpenCache`] how to begin and tells the connection
-//! ([`Connection::attempt_fast_open`]); what the connection learns goes back into the cache. A server asks
-//! [`Listener::fast_open`] what to reply to a SYN, and tells the connection ([`Connection::open_fast`]), which then is
-//! connected before its handshake is over.
+//! RFC 7413: data in the SYN. A client asks its [`FastOpenCache`] how to begin and tells the
+//! connection ([`Connection::attempt_fast_open`]); what the connection learns goes back into the
+//! cache. A server asks [`Listener::fast_open`] what to reply to a SYN, and tells the connection
+//! ([`Connection::open_fast`]), which then is connected before its handshake is over.
 //!
 //! # Differences from the RFCs
 //!
-//! Where Linux differs from the text, programs and peers are used to Linux. `requirements/rfc*.txt` lists what the RFCs ask
-//! for, with the deviations and their reasons; `docs/tcp-requirements.md` is made from that. What concerns one algorithm
-//! only is explained in [`recovery`], [`congestion`] and [`rtt`].
+//! Where Linux differs from the text, programs and peers are used to Linux. `requirements/rfc*.txt`
+//! lists what the RFCs ask for, with the deviations and their reasons; `docs/tcp-requirements.md`
+//! is made from that. What concerns one algorithm only is explained in [`recovery`], [`congestion`]
+//! and [`rtt`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]

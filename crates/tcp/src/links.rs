@@ -1,4 +1,5 @@
-//! Links between the elements of a `Vec` that make up lists: indices of 32 bits, half the size of pointers.
+//! Links between the elements of a `Vec` that make up lists: indices of 32 bits, half the size of
+//! pointers.
 
 /// No element: the end of a list.
 pub(crate) const NIL: u32 = u32::MAX;

@@ -17,17 +17,19 @@ use fast_open::FastOpenQueue;
 
 /// The queues of a listening socket, as counts; the connections themselves are the owner's.
 ///
-/// Half-open connections are ordinary [`Connection`]s in SYN-RECEIVED, which are found by their flow
-/// like all others. They count until they are established (and wait for `accept`) or die.
+/// Half-open connections are ordinary [`Connection`]s in SYN-RECEIVED, which are found by their
+/// flow like all others. They count until they are established (and wait for `accept`) or die.
 ///
 /// # Locks
 ///
-/// Only [`admits`](Self::admits) needs a listener and a connection at the same time. A driver with a lock for each takes the
-/// listener's first, everywhere: so it does anyway where a listener is closed and its embryos with it. What `admits` says of
-/// the accept queue holds for as long as the listener's lock is kept: until the connection has had the segment and, if that
-/// has established it, [`on_established`](Self::on_established) was called. Otherwise two connections may take the last
-/// place, which lets one more wait than the backlog allows and does no other harm. The listener of an embryo has to be known
-/// without the connection's lock, for instance from where its flow is looked up.
+/// Only [`admits`](Self::admits) needs a listener and a connection at the same time. A driver with
+/// a lock for each takes the listener's first, everywhere: so it does anyway where a listener is
+/// closed and its embryos with it. What `admits` says of the accept queue holds for as long as the
+/// listener's lock is kept: until the connection has had the segment and, if that has established
+/// it, [`on_established`](Self::on_established) was called. Otherwise two connections may take the
+/// last place, which lets one more wait than the backlog allows and does no other harm. The
+/// listener of an embryo has to be known without the connection's lock, for instance from where its
+/// flow is looked up.
 #[derive(Debug)]
 pub struct Listener {
     config: Arc<Config>,
@@ -49,8 +51,8 @@ pub enum ListenDisposition {
     Open,
     /// Answer with a cookie ([`Listener::answer_with_cookie`]) and keep nothing.
     Cookie,
-    /// Answer with a reset ([`reset_for`](crate::reset_for)), unless the segment brings a cookie back
-    /// ([`Listener::accept_cookie`]).
+    /// Answer with a reset ([`reset_for`](crate::reset_for)), unless the segment brings a cookie
+    /// back ([`Listener::accept_cookie`]).
     Reset,
     Ignore,
 }
@@ -77,15 +79,17 @@ impl Listener {
         self.fast_open.on_listen(self.config.fast_open, backlog);
     }
 
-    /// `TCP_DEFER_ACCEPT`: a connection counts as established when data comes, or after so many seconds; 0 for at once.
+    /// `TCP_DEFER_ACCEPT`: a connection counts as established when data comes, or after so many
+    /// seconds; 0 for at once.
     pub fn set_defer_accept(&mut self, secs: u32) {
         self.deferral = syn_acks_within(secs);
     }
 
-    /// RFC 9293 §3.10.7.2, LISTEN state. After [`ListenDisposition::Open`] the connection is counted as half-open.
+    /// RFC 9293 §3.10.7.2, LISTEN state. After [`ListenDisposition::Open`] the connection is
+    /// counted as half-open.
     pub fn on_segment(&mut self, now: Instant, header: &Header) -> ListenDisposition {
-        // "First, check for a RST": ignored. "Second, check for an ACK": reset. "Third, check for a SYN". "Fourth, other
-        // data or control": dropped.
+        // "First, check for a RST": ignored. "Second, check for an ACK": reset. "Third, check for a
+        // SYN". "Fourth, other data or control": dropped.
         if header.flags.contains(Flags::RST) {
             return ListenDisposition::Ignore;
         }
@@ -100,8 +104,8 @@ impl Listener {
         if !self.syn_rate.admits(now) {
             return ListenDisposition::Ignore;
         }
-        // In the order of `tcp_conn_request`. As many embryos as connections wait for accept, at most
-        // (`inet_csk_reqsk_queue_is_full`).
+        // In the order of `tcp_conn_request`. As many embryos as connections wait for accept, at
+        // most (`inet_csk_reqsk_queue_is_full`).
         let is_full = self.half_open_count > self.backlog;
         let wants_cookie = match self.config.syn_cookies {
             SynCookies::Never if is_full => return ListenDisposition::Ignore,
@@ -121,9 +125,10 @@ impl Listener {
         ListenDisposition::Open
     }
 
-    /// Whether an embryonic connection of this listener may have a segment with `payload_len` octets of data. While the
-    /// accept queue is full, the ACK that would establish it is dropped; the peer is reminded by the next SYN-ACK. So is a
-    /// bare ACK while the application waits for data (`TCP_DEFER_ACCEPT`).
+    /// Whether an embryonic connection of this listener may have a segment with `payload_len`
+    /// octets of data. While the accept queue is full, the ACK that would establish it is dropped;
+    /// the peer is reminded by the next SYN-ACK. So is a bare ACK while the application waits for
+    /// data (`TCP_DEFER_ACCEPT`).
     pub fn admits<P: Payload>(
         &mut self,
         connection: &mut Connection<P>,

@@ -45,7 +45,8 @@ pub enum SocketOption {
     Congestion(CongestionAlgorithm),
     /// `SO_OOBINLINE`: urgent data stays in the stream.
     OobInline(bool),
-    /// `IP_RECVERR`: what ICMP says of a connection over IPv4 is told at once, and once; it goes on.
+    /// `IP_RECVERR`: what ICMP says of a connection over IPv4 is told at once, and once; it goes
+    /// on.
     ReportErrors(bool),
     /// `IPV6_RECVERR`: the same over IPv6.
     ReportErrorsOfIpv6(bool),
@@ -68,7 +69,8 @@ pub struct Options {
     /// `None`: stays for the configured time.
     pub(crate) linger2_secs: Linger2,
     pub(crate) window_clamp: u32,
-    /// In octets, as is the receive buffer; both are the configured ones until the application chooses.
+    /// In octets, as is the receive buffer; both are the configured ones until the application
+    /// chooses.
     pub(crate) send_buffer: u32,
     pub(crate) receive_buffer: u32,
     pub(crate) receive_low_water: u32,

@@ -1,5 +1,6 @@
-//! The state of a sender that neither recovery nor congestion control needs: the pacing rate, the search for the path's MTU, and
-//! what only `TCP_INFO` reports. A connection that only receives has none of it.
+//! The state of a sender that neither recovery nor congestion control needs: the pacing rate, the
+//! search for the path's MTU, and what only `TCP_INFO` reports. A connection that only receives has
+//! none of it.
 
 mod chronometer;
 mod delivery_rate;

@@ -1,4 +1,5 @@
-//! Sending at a rate (`SO_MAX_PACING_RATE`, and what congestion control wants): when the next segment may leave.
+//! Sending at a rate (`SO_MAX_PACING_RATE`, and what congestion control wants): when the next
+//! segment may leave.
 
 use core::time::Duration;
 
@@ -8,12 +9,13 @@ use crate::time::Nanos;
 /// No rate (`SO_MAX_PACING_RATE` as it is by default).
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// What may leave at once, as time at the rate: about what timers resolve. Linux's `sk_pacing_shift` gives the same.
+/// What may leave at once, as time at the rate: about what timers resolve. Linux's
+/// `sk_pacing_shift` gives the same.
 const BURST: Nanos = Nanos::new(1_000_000);
 const BURSTS_PER_SECOND: u64 = 1000;
 
-/// Paces one connection, by the generic cell rate algorithm (ITU-T I.371): the time at which what was sent would have left
-/// at exactly the rate may be ahead of the clock by a burst.
+/// Paces one connection, by the generic cell rate algorithm (ITU-T I.371): the time at which what
+/// was sent would have left at exactly the rate may be ahead of the clock by a burst.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     octets_per_second: u64,
@@ -26,8 +28,8 @@ pub struct Pacer {
     is_holding: bool,
 }
 
-/// By so much a timer may be late without a loss of rate: the socket layer's resolve a millisecond. (Linux makes up for the
-/// lateness of its timers as well, `tcp_update_skb_after_send`.)
+/// By so much a timer may be late without a loss of rate: the socket layer's resolve a millisecond.
+/// (Linux makes up for the lateness of its timers as well, `tcp_update_skb_after_send`.)
 const LATENESS: Nanos = Nanos::new(2_000_000);
 
 impl Default for Pacer {
@@ -43,8 +45,9 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// Sets the rate in octets a second; [`UNLIMITED`] for none. Zero stands for one octet a second. Two segments of `mss`
-    /// octets may always leave together, for the sake of delayed acknowledgements.
+    /// Sets the rate in octets a second; [`UNLIMITED`] for none. Zero stands for one octet a
+    /// second. Two segments of `mss` octets may always leave together, for the sake of delayed
+    /// acknowledgements.
     pub fn set_rate(&mut self, octets_per_second: u64, mss: u32) {
         self.octets_per_second = octets_per_second.max(1);
         self.remainder = 0;
@@ -88,7 +91,8 @@ impl Pacer {
         }
     }
 
-    /// What may be sent in one piece: about a burst (`tcp_tso_autosize`), but two segments of `mss` octets.
+    /// What may be sent in one piece: about a burst (`tcp_tso_autosize`), but two segments of `mss`
+    /// octets.
     #[inline]
     #[must_use]
     pub fn burst_octets(&self, mss: u32) -> u32 {

@@ -14,7 +14,8 @@ pub struct Path {
     pub mtu: u16,
     /// Length of the IP header, in octets: 20 or 40.
     pub ip_header_len: u16,
-    /// The longest payload that the device cuts into segments by itself, in octets; 0 if it does not.
+    /// The longest payload that the device cuts into segments by itself, in octets; 0 if it does
+    /// not.
     pub max_offload_len: u32,
 }
 
@@ -99,8 +100,8 @@ pub enum IcmpError {
 }
 
 impl IcmpError {
-    /// What a type and code of ICMP say, as Linux reads them (`icmp_err_convert`); `mtu` is that of the next hop. `None`: nothing that
-    /// concerns TCP.
+    /// What a type and code of ICMP say, as Linux reads them (`icmp_err_convert`); `mtu` is that of
+    /// the next hop. `None`: nothing that concerns TCP.
     #[must_use]
     pub const fn from_icmp(kind: u8, code: u8, mtu: u16) -> Option<Self> {
         Some(match (kind, code) {

@@ -17,7 +17,8 @@ use queue::ReceiveQueue;
 use urgent::Urgent;
 use window::ReceiveWindow;
 
-/// The variables of RFC 9293 §3.3.1, table 3 ("Receive Sequence Variables"), and the data behind them.
+/// The variables of RFC 9293 §3.3.1, table 3 ("Receive Sequence Variables"), and the data behind
+/// them.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Receiver<P> {
@@ -116,9 +117,9 @@ impl<P: Payload> Receiver<P> {
 
     /// RFC 9293 §3.4, table 5: whether a segment has a sequence number in the window.
     ///
-    /// Two deliberate differences, both Linux's: a segment that merely overlaps the window's left edge is acceptable
-    /// whatever its end (its acknowledgement is of use; the data is trimmed), and with a window of zero a segment that
-    /// starts at the edge is (its data is dropped).
+    /// Two deliberate differences, both Linux's: a segment that merely overlaps the window's left
+    /// edge is acceptable whatever its end (its acknowledgement is of use; the data is trimmed),
+    /// and with a window of zero a segment that starts at the edge is (its data is dropped).
     #[inline]
     pub(crate) fn is_acceptable(&self, seq: SeqNumber, end: SeqNumber) -> bool {
         end >= self.window.offered_from()
@@ -216,8 +217,8 @@ impl<P: Payload> Receiver<P> {
         unread.saturating_add(self.assembler_footprint())
     }
 
-    /// Gives back `wanted` octets of memory, or as much as can be had without what may be read (`tcp_prune_queue`).
-    /// Returns how much.
+    /// Gives back `wanted` octets of memory, or as much as can be had without what may be read
+    /// (`tcp_prune_queue`). Returns how much.
     pub(crate) fn relieve(&mut self, wanted: usize) -> usize {
         let before = self.footprint();
         let goal = before.saturating_sub(wanted);
@@ -252,8 +253,9 @@ impl<P: Payload> Receiver<P> {
 
     /// The peer's FIN is at `fin`, unless it sent data behind that.
     ///
-    /// Linux takes such a FIN and gives up the data behind it. Here the data is believed: no peer that keeps to RFC 9293 §3.10.4
-    /// sends both, and a FIN that a third party guessed does not cut off what the peer sent.
+    /// Linux takes such a FIN and gives up the data behind it. Here the data is believed: no peer
+    /// that keeps to RFC 9293 §3.10.4 sends both, and a FIN that a third party guessed does not cut
+    /// off what the peer sent.
     pub(crate) fn note_fin(&mut self, fin: SeqNumber) {
         if !self.has_fin
             && fin >= self.rcv_nxt
@@ -261,7 +263,8 @@ impl<P: Payload> Receiver<P> {
         {
             self.set_fin(fin);
             if fin > self.rcv_nxt {
-                // It has come, like data behind a gap: RFC 2018 §3 reports numbers, of which it has one.
+                // It has come, like data behind a gap: RFC 2018 §3 reports numbers, of which it has
+                // one.
                 self.assembler().report(Range::new(fin, fin + 1));
             }
         }
@@ -309,8 +312,8 @@ impl<P: Payload> Receiver<P> {
             .advertise(self.rcv_nxt, queued, self.acks.rcv_mss())
     }
 
-    /// The peer cannot send what an application may wait for that wants more (`SO_RCVLOWAT`): the window is all but closed, or
-    /// small segments take the memory.
+    /// The peer cannot send what an application may wait for that wants more (`SO_RCVLOWAT`): the
+    /// window is all but closed, or small segments take the memory.
     pub(crate) fn is_full(&self) -> bool {
         let footprint = self.footprint();
         let limit = (self.window.buffer() as usize).saturating_mul(OVERCOMMIT);
@@ -342,8 +345,9 @@ impl<P: Payload> Receiver<P> {
         self.end_behind_gap().map_or(0, |end| end - self.rcv_nxt)
     }
 
-    /// `len` octets came out of order: the window and the buffer are to have room for what else fills the gap. Without SACK
-    /// (`has_sack`) the window stays, so that duplicate acknowledgements look like it.
+    /// `len` octets came out of order: the window and the buffer are to have room for what else
+    /// fills the gap. Without SACK (`has_sack`) the window stays, so that duplicate
+    /// acknowledgements look like it.
     pub(crate) fn grow_behind_gap(&mut self, len: u32, has_sack: bool, config: &Config) {
         if has_sack {
             self.window.on_data(len, self.queued());
@@ -365,8 +369,9 @@ impl<P: Payload> Receiver<P> {
         assembler.is_some_and(|assembler| assembler.overtaken.admits(timestamp, received))
     }
 
-    /// Throws away what was not read and what will come. What lies behind a gap stays: acknowledgements go on to report it, and it
-    /// is not for long, since the peer's next data ends the connection.
+    /// Throws away what was not read and what will come. What lies behind a gap stays:
+    /// acknowledgements go on to report it, and it is not for long, since the peer's next data ends
+    /// the connection.
     pub(crate) fn discard(&mut self) {
         self.queue.clear();
         self.is_discarding = true;
@@ -386,6 +391,7 @@ impl<P: Payload> Receiver<P> {
     }
 }
 
-/// Frames are seldom full. Up to this multiple of the buffer they may be held for data that the window allowed; from half
-/// the buffer on small segments share frames. Beyond it segments are dropped, as Linux does beyond `sk_rcvbuf`.
+/// Frames are seldom full. Up to this multiple of the buffer they may be held for data that the
+/// window allowed; from half the buffer on small segments share frames. Beyond it segments are
+/// dropped, as Linux does beyond `sk_rcvbuf`.
 const OVERCOMMIT: usize = 4;

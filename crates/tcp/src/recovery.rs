@@ -1,25 +1,28 @@
-//! Loss detection and recovery of the sending side: what is in flight, what is lost, what to send again and when.
+//! Loss detection and recovery of the sending side: what is in flight, what is lost, what to send
+//! again and when.
 //!
-//! With SACK, losses are found by RACK and TLP (RFC 8985) on the scoreboard (RFC 6675), without it by three duplicate
-//! acknowledgements (RFC 5681 §3.2, RFC 6582). Timeouts that were not needed are recognised (RFC 5682, RFC 3522, RFC 3708)
-//! and taken back. The congestion window is [`Congestion`]'s, the timeout [`RttEstimator`]'s; this module tells them what
-//! happens.
+//! With SACK, losses are found by RACK and TLP (RFC 8985) on the scoreboard (RFC 6675), without it
+//! by three duplicate acknowledgements (RFC 5681 §3.2, RFC 6582). Timeouts that were not needed are
+//! recognised (RFC 5682, RFC 3522, RFC 3708) and taken back. The congestion window is
+//! [`Congestion`]'s, the timeout [`RttEstimator`]'s; this module tells them what happens.
 //!
 //! # Driving it
 //!
 //! * new data was sent: [`Recovery::on_sent`]; before it, [`Recovery::room`] says how much may go;
-//! * to send again: [`Recovery::next_to_retransmit`], then [`Recovery::on_retransmitted`], until there is none. That goes
-//!   before new data;
+//! * to send again: [`Recovery::next_to_retransmit`], then [`Recovery::on_retransmitted`], until
+//!   there is none. That goes before new data;
 //! * an acknowledgement came: [`Recovery::on_ack`];
 //! * [`Recovery::deadline`] has come: [`Recovery::on_timeout`].
 //!
-//! The limited transmit of RFC 3042 needs no code: what a duplicate acknowledgement reports has left the network, so there
-//! is room for a new segment.
+//! The limited transmit of RFC 3042 needs no code: what a duplicate acknowledgement reports has
+//! left the network, so there is room for a new segment.
 //!
 //! Differences from the RFCs, as in Linux:
-//! * SACK information outlives a timeout (RFC 6675 §5.1; RFC 2018 §5, a SHOULD, discarded it) unless the receiver has thrown
-//!   away what it reported, which shows in its not acknowledging the first outstanding segment;
-//! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one segment out of flight.
+//! * SACK information outlives a timeout (RFC 6675 §5.1; RFC 2018 §5, a SHOULD, discarded it)
+//!   unless the receiver has thrown away what it reported, which shows in its not acknowledging the
+//!   first outstanding segment;
+//! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one
+//!   segment out of flight.
 
 mod delivery;
 mod on_ack;
@@ -174,8 +177,8 @@ impl Recovery {
         self.congestion = fresh.congestion;
     }
 
-    /// A congestion mark was echoed (RFC 3168 §6.1.2). Call before [`Self::on_ack`]. Returns whether the window is reduced,
-    /// and CWR to be set on the next new segment.
+    /// A congestion mark was echoed (RFC 3168 §6.1.2). Call before [`Self::on_ack`]. Returns
+    /// whether the window is reduced, and CWR to be set on the next new segment.
     pub fn on_ecn_echo(&mut self, now: Instant) -> bool {
         let reduction = Reduction {
             is_mark: true,
@@ -189,7 +192,8 @@ impl Recovery {
         is_reduced
     }
 
-    /// The congestion window is, or was, reduced, and what was sent before has not all been acknowledged.
+    /// The congestion window is, or was, reduced, and what was sent before has not all been
+    /// acknowledged.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
         !matches!(self.state, State::Open)
@@ -227,9 +231,10 @@ impl Recovery {
         self.scoreboard.mark_lost_on_timeout(timeout, now, lost);
     }
 
-    /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered` octets are what the
-    /// acknowledgement that shows it reports. If the window is being reduced already, for a mark, that goes on up to its own end:
-    /// it is not reduced twice for one window of data (RFC 3168 §6.1.2).
+    /// Segments were deemed lost: fast recovery begins, unless one is going on. `newly_delivered`
+    /// octets are what the acknowledgement that shows it reports. If the window is being reduced
+    /// already, for a mark, that goes on up to its own end: it is not reduced twice for one window
+    /// of data (RFC 3168 §6.1.2).
     fn enter_recovery(&mut self, now: Instant, newly_delivered: u32) {
         if self.is_recovering() {
             return;
@@ -254,8 +259,8 @@ impl Recovery {
         self.recover = high;
     }
 
-    /// RFC 4821 §7.6.2: if nothing is lost but a probe of the path, which is longer than the other segments by more than FIN,
-    /// that says nothing of congestion. It is cut, to be sent again.
+    /// RFC 4821 §7.6.2: if nothing is lost but a probe of the path, which is longer than the other
+    /// segments by more than FIN, that says nothing of congestion. It is cut, to be sent again.
     fn cut_lost_probe(&mut self, lost: u32) -> bool {
         let mss = self.settings.mss;
         let is_probe = lost == 1
@@ -276,7 +281,8 @@ impl Recovery {
         self.congestion.confirm();
     }
 
-    /// RFC 9937 §6: `RecoverFS` is what was outstanding before the acknowledgement, without what had been reported earlier.
+    /// RFC 9937 §6: `RecoverFS` is what was outstanding before the acknowledgement, without what
+    /// had been reported earlier.
     fn reduction(&self, now: Instant, newly_delivered: u32) -> Reduction {
         let octets = self.scoreboard.octets();
         Reduction {
@@ -295,8 +301,8 @@ impl Recovery {
 
     /// The path's segment size has changed: what is outstanding is cut to it.
     ///
-    /// If `is_too_big`, the path has dropped the longer segments, and these are sent again at once, without a reaction of
-    /// congestion control (RFC 1191 §6.4).
+    /// If `is_too_big`, the path has dropped the longer segments, and these are sent again at once,
+    /// without a reaction of congestion control (RFC 1191 §6.4).
     pub fn set_mss(&mut self, mss: u32, is_too_big: bool) {
         let mss = mss.max(1);
         self.settings.mss = mss;
@@ -371,7 +377,8 @@ impl Recovery {
         self.dsack_duplicates
     }
 
-    /// Whether the next acknowledgement matters even if nothing is outstanding: it tells what became of a tail loss probe.
+    /// Whether the next acknowledgement matters even if nothing is outstanding: it tells what
+    /// became of a tail loss probe.
     #[inline]
     #[must_use]
     pub const fn is_probe_under_way(&self) -> bool {

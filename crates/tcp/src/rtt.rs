@@ -2,8 +2,9 @@
 //!
 //! Differences from RFC 6298, all of them Linux's:
 //! * the lower bound of the timeout is 200 ms, not 1 s (§2.4, a SHOULD), and can be set lower;
-//! * that bound applies to the variance's term instead of the whole: `RTO = SRTT + max(4 * RTTVAR, minimum)`, which plays the
-//!   part of the clock's granularity `G` in §2.3. A steady path thus keeps a reserve for one delayed acknowledgement;
+//! * that bound applies to the variance's term instead of the whole: `RTO = SRTT + max(4 * RTTVAR,
+//!   minimum)`, which plays the part of the clock's granularity `G` in §2.3. A steady path thus
+//!   keeps a reserve for one delayed acknowledgement;
 //! * the upper bound is 120 s (§2.5 permits 60 s and more).
 
 mod windowed_min;
@@ -28,7 +29,8 @@ pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 
 /// The shortest lower bound that can be set: what timers resolve.
 const LEAST_MIN_RTO: Duration = Duration::from_millis(1);
-/// RFC 8985 §6.2 step 1 wants a minimum over a window, against route changes; Linux's is five minutes.
+/// RFC 8985 §6.2 step 1 wants a minimum over a window, against route changes; Linux's is five
+/// minutes.
 const MIN_RTT_WINDOW_MILLIS: u32 = 300_000;
 
 /// Estimates the round-trip time and the retransmission timeout of one connection.
@@ -71,8 +73,9 @@ impl RttEstimator {
         }
     }
 
-    /// Takes a measurement, which must not come from a retransmitted segment unless a timestamp tells the transmissions
-    /// apart (RFC 6298 §3, Karn). `flight_size` is what was outstanding before the acknowledgement, in octets.
+    /// Takes a measurement, which must not come from a retransmitted segment unless a timestamp
+    /// tells the transmissions apart (RFC 6298 §3, Karn). `flight_size` is what was outstanding
+    /// before the acknowledgement, in octets.
     pub fn on_sample(&mut self, now: Instant, sample: Duration, flight_size: u32, mss: u32) {
         self.min_rtt.update(now, sample);
         self.backoff = 0;
@@ -87,7 +90,8 @@ impl RttEstimator {
         });
     }
 
-    /// Takes a round-trip time that is good for the minimum only, since delayed or selective acknowledgements distort it.
+    /// Takes a round-trip time that is good for the minimum only, since delayed or selective
+    /// acknowledgements distort it.
     pub fn on_min_rtt_sample(&mut self, now: Instant, sample: Duration) {
         self.min_rtt.update(now, sample);
     }
@@ -99,7 +103,8 @@ impl RttEstimator {
         }
     }
 
-    /// Ends the backoff without a measurement: the timeout was spurious, or new data was acknowledged.
+    /// Ends the backoff without a measurement: the timeout was spurious, or new data was
+    /// acknowledged.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
@@ -190,8 +195,8 @@ impl RttEstimator {
 }
 
 impl Smoothed {
-    /// RFC 6298 §2.3 with `alpha = 1/8` and `beta = 1/4`, both divided by the expected samples per round trip
-    /// (RFC 7323 appendix G), lest frequent samples shorten the memory.
+    /// RFC 6298 §2.3 with `alpha = 1/8` and `beta = 1/4`, both divided by the expected samples per
+    /// round trip (RFC 7323 appendix G), lest frequent samples shorten the memory.
     fn updated(self, sample: Nanos, expected_samples: u64) -> Self {
         let (srtt, rttvar) = (self.srtt.get(), self.rttvar.get());
         let error = srtt.abs_diff(sample.get());

@@ -1,5 +1,5 @@
-//! Numbers that an attacker off the path must not guess, from a secret key and the flow: initial sequence numbers
-//! (RFC 6528) and timestamp offsets (RFC 7323 §5.4).
+//! Numbers that an attacker off the path must not guess, from a secret key and the flow: initial
+//! sequence numbers (RFC 6528) and timestamp offsets (RFC 7323 §5.4).
 
 use core::net::SocketAddr;
 
@@ -7,7 +7,8 @@ use siphasher::sip::SipHasher24;
 
 use crate::{Instant, Secrets, SeqNumber, address};
 
-/// A secret key from a source of random numbers that is fit for cryptography, one for all connections of a stack.
+/// A secret key from a source of random numbers that is fit for cryptography, one for all
+/// connections of a stack.
 #[derive(Clone, Copy)]
 pub struct SecretKey([u8; 16]);
 
@@ -41,8 +42,8 @@ impl SecretKey {
         }
     }
 
-    /// RFC 6528 §3: `ISN = M + F(localip, localport, remoteip, remoteport, secretkey)`, where `M` is a timer of 4
-    /// microseconds and `F` SipHash-2-4.
+    /// RFC 6528 §3: `ISN = M + F(localip, localport, remoteip, remoteport, secretkey)`, where `M`
+    /// is a timer of 4 microseconds and `F` SipHash-2-4.
     #[must_use]
     pub fn initial_sequence_number(
         &self,
@@ -55,8 +56,8 @@ impl SecretKey {
         SeqNumber(hash) + truncated(now.as_nanos() / 4000)
     }
 
-    /// The same for all ports of two addresses, so that a new connection's timestamps are not older than those of one
-    /// that is in TIME-WAIT at the peer (RFC 6191).
+    /// The same for all ports of two addresses, so that a new connection's timestamps are not older
+    /// than those of one that is in TIME-WAIT at the peer (RFC 6191).
     #[must_use]
     pub fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
         let portless = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
@@ -75,7 +76,8 @@ impl SecretKey {
         remote: SocketAddr,
         count: u32,
     ) -> u32 {
-        // Purpose, count, and both addresses in the form of IPv6 with their ports: all of fixed length.
+        // Purpose, count, and both addresses in the form of IPv6 with their ports: all of fixed
+        // length.
         let mut message = [0_u8; 48];
         let fields: [&[u8]; 6] = [
             &(purpose as u32).to_be_bytes(),

@@ -1,4 +1,5 @@
-//! The sending side of a connection: what is to be sent, what of it is under way, and the peer's window.
+//! The sending side of a connection: what is to be sent, what of it is under way, and the peer's
+//! window.
 
 use crate::{Options, SeqNumber, mss};
 
@@ -18,7 +19,8 @@ use queue::SendQueue;
 pub(crate) struct Sender {
     /// The largest window ever offered (`MAX.SND.WND` of RFC 5961 §5).
     pub(crate) max_wnd: u32,
-    /// The end of the last segment sent that was smaller than the others (Minshall's variant of Nagle).
+    /// The end of the last segment sent that was smaller than the others (Minshall's variant of
+    /// Nagle).
     small_end: SeqNumber,
     /// The end of the last segment sent with PSH.
     pushed: SeqNumber,
@@ -40,7 +42,8 @@ pub(crate) struct Sender {
     pub(crate) is_fin_queued: bool,
     /// The last write said that more would follow (`MSG_MORE`).
     pub(crate) is_more: bool,
-    /// There was no room after a write, or not enough for it, and nobody has been told since that there is (`SOCK_NOSPACE`).
+    /// There was no room after a write, or not enough for it, and nobody has been told since that
+    /// there is (`SOCK_NOSPACE`).
     pub(crate) is_blocked: bool,
     /// The last write was refused or partial, and there was no room since.
     pub(crate) is_refused: bool,
@@ -79,11 +82,12 @@ impl Sender {
         self.max_wnd = self.max_wnd.max(window);
     }
 
-    /// RFC 9293 §3.10.7.4, fifth check: takes the window of an acceptable ACK unless the segment is older than the one that
-    /// the present window came with. Returns whether it changed.
+    /// RFC 9293 §3.10.7.4, fifth check: takes the window of an acceptable ACK unless the segment is
+    /// older than the one that the present window came with. Returns whether it changed.
     ///
-    /// As in Linux there is no `SND.WL2`: a segment that acknowledges something new is newer, and among segments with the
-    /// same numbers the larger window is (or zero, which must not be missed).
+    /// As in Linux there is no `SND.WL2`: a segment that acknowledges something new is newer, and
+    /// among segments with the same numbers the larger window is (or zero, which must not be
+    /// missed).
     #[inline]
     pub(crate) fn update_window(&mut self, seq: SeqNumber, ack: SeqNumber, field: u16) -> bool {
         let window = u32::from(field) << self.scale;
@@ -102,7 +106,8 @@ impl Sender {
         true
     }
 
-    /// A segment with the present window and `seq`, which is not older than any before, was acceptable.
+    /// A segment with the present window and `seq`, which is not older than any before, was
+    /// acceptable.
     #[inline]
     pub(crate) fn note_newer(&mut self, seq: SeqNumber) {
         self.snd_wl1 = seq;
@@ -112,7 +117,8 @@ impl Sender {
     fn check_small(&self, options: &Options) -> Result<(), Blocked> {
         // As with Linux until the urgent octet is acknowledged (`tcp_urg_mode`).
         let is_urgent = self.urgent_end().is_some_and(|end| end > self.snd_una);
-        // The end only advances, so nothing older can be equal to it; by order, half of the numbers would be.
+        // The end only advances, so nothing older can be equal to it; by order, half of the numbers
+        // would be.
         let is_flushed = self.flush_end == self.queue.end();
         if self.is_fin_queued || is_urgent || is_flushed {
             return Ok(());
@@ -120,7 +126,8 @@ impl Sender {
         if options.is_cork || self.is_more {
             return Err(Blocked::Cork);
         }
-        // RFC 9293 §3.7.4 with Minshall's modification, as in Linux: only a small segment holds back the next one.
+        // RFC 9293 §3.7.4 with Minshall's modification, as in Linux: only a small segment holds
+        // back the next one.
         let is_small_outstanding = self.small_end > self.snd_una && self.small_end <= self.snd_nxt;
         if !options.is_no_delay && is_small_outstanding {
             return Err(Blocked::Nagle);
@@ -211,8 +218,9 @@ impl Sender {
         self.snd_wl1
     }
 
-    /// What a segment can be long to a peer that offers small windows: half of the largest window, so that two are under
-    /// way; all of it if that is very small (Linux's `tcp_bound_to_half_wnd`; RFC 9293 §3.8.6.2.1 has `Fs` = 1/2).
+    /// What a segment can be long to a peer that offers small windows: half of the largest window,
+    /// so that two are under way; all of it if that is very small (Linux's `tcp_bound_to_half_wnd`;
+    /// RFC 9293 §3.8.6.2.1 has `Fs` = 1/2).
     #[inline]
     pub(crate) fn segment_bound(&self) -> u32 {
         match self.max_wnd {
@@ -222,8 +230,9 @@ impl Sender {
         }
     }
 
-    /// The sequence number of a segment without data: `SND.NXT`, unless the peer has taken window back and would find that
-    /// unacceptable (Linux's `tcp_acceptable_seq`; a scaled window may have lost less than a unit).
+    /// The sequence number of a segment without data: `SND.NXT`, unless the peer has taken window
+    /// back and would find that unacceptable (Linux's `tcp_acceptable_seq`; a scaled window may
+    /// have lost less than a unit).
     #[inline]
     pub(crate) fn acceptable_seq(&self) -> SeqNumber {
         let window_end = self.window_end();

@@ -3,7 +3,8 @@
 use core::cmp::Ordering;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A sequence number. Arithmetic is modulo 2^32; the order is that of two numbers less than 2^31 apart.
+/// A sequence number. Arithmetic is modulo 2^32; the order is that of two numbers less than 2^31
+/// apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SeqNumber(pub u32);
 

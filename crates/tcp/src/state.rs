@@ -38,7 +38,8 @@ impl State {
         !matches!(self, Self::Closed | Self::SynSent | Self::SynReceived)
     }
 
-    /// The number that Linux has for the state, as in `tcpi_state` (kernel `include/net/tcp_states.h`).
+    /// The number that Linux has for the state, as in `tcpi_state` (kernel
+    /// `include/net/tcp_states.h`).
     #[must_use]
     pub const fn linux_number(self) -> u8 {
         match self {
@@ -56,7 +57,8 @@ impl State {
         }
     }
 
-    /// The state of which [`linux_number`](Self::linux_number) is `number`; `None` for LISTEN and what is no state.
+    /// The state of which [`linux_number`](Self::linux_number) is `number`; `None` for LISTEN and
+    /// what is no state.
     #[must_use]
     pub fn from_linux_number(number: u8) -> Option<Self> {
         Self::ALL
@@ -64,8 +66,9 @@ impl State {
             .find(|state| state.linux_number() == number)
     }
 
-    /// A connection in this state can be moved to another stack ([`Connection::export`](crate::Connection::export)): the
-    /// handshake is over, and the peer may still send or await something.
+    /// A connection in this state can be moved to another stack
+    /// ([`Connection::export`](crate::Connection::export)): the handshake is over, and the peer may
+    /// still send or await something.
     #[inline]
     #[must_use]
     pub const fn is_exportable(self) -> bool {

@@ -1,9 +1,10 @@
-//! SYN cookies (RFC 4987 §3.6), in the manner of Linux (`net/ipv4/syncookies.c`): a connection's first state in the sequence
-//! number of the SYN-ACK, so that a flood of SYNs takes no memory.
+//! SYN cookies (RFC 4987 §3.6), in the manner of Linux (`net/ipv4/syncookies.c`): a connection's
+//! first state in the sequence number of the SYN-ACK, so that a flood of SYNs takes no memory.
 //!
-//! The number is `hash(flow) + SEG.SEQ + count * 2^24 + (hash(flow, count) + data) mod 2^24`, where `count` is the minute and
-//! `data` the index of the MSS. What else the SYN offered is in the lower bits of the SYN-ACK's timestamp, which the peer
-//! echoes; without timestamps there is neither window scaling nor SACK.
+//! The number is `hash(flow) + SEG.SEQ + count * 2^24 + (hash(flow, count) + data) mod 2^24`, where
+//! `count` is the minute and `data` the index of the MSS. What else the SYN offered is in the lower
+//! bits of the SYN-ACK's timestamp, which the peer echoes; without timestamps there is neither
+//! window scaling nor SACK.
 
 use core::net::SocketAddr;
 
@@ -11,8 +12,8 @@ use crate::secret::{Purpose, SecretKey};
 use crate::timestamp::is_before;
 use crate::{Instant, SeqNumber};
 
-/// The maximum segment sizes that a cookie can tell apart, chosen by Linux from measurements: what a peer offers is rounded
-/// down.
+/// The maximum segment sizes that a cookie can tell apart, chosen by Linux from measurements: what
+/// a peer offers is rounded down.
 const MSS_TABLE: [u16; 4] = [536, 1300, 1440, 1460];
 /// The same over IPv6 (`net/ipv6/syncookies.c`).
 const IPV6_MSS_TABLE: [u16; 4] = [1220, 1420, 1440, 8940];
@@ -47,7 +48,8 @@ pub struct CookieOptions {
     pub ecn: bool,
 }
 
-/// The initial sequence number of the SYN-ACK that answers a SYN with `seq` and a maximum segment size of `mss`.
+/// The initial sequence number of the SYN-ACK that answers a SYN with `seq` and a maximum segment
+/// size of `mss`.
 #[must_use]
 pub fn issue(
     key: &SecretKey,
@@ -65,8 +67,8 @@ pub fn issue(
     SeqNumber(base) + seq.0 + (count << COUNT_BITS) + (mask.wrapping_add(data) & COUNT_MASK)
 }
 
-/// Whether `cookie`, which the ACK of a handshake acknowledges, was issued for the flow and the SYN's `seq` within the last
-/// two minutes; then the maximum segment size.
+/// Whether `cookie`, which the ACK of a handshake acknowledges, was issued for the flow and the
+/// SYN's `seq` within the last two minutes; then the maximum segment size.
 ///
 /// What is computed does not depend on what is found.
 #[must_use]

@@ -96,7 +96,8 @@ impl fmt::Debug for Instant {
     }
 }
 
-/// A span of time in nanoseconds: half the size of a [`Duration`], which has seconds apart, and cheaper to reckon with.
+/// A span of time in nanoseconds: half the size of a [`Duration`], which has seconds apart, and
+/// cheaper to reckon with.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Nanos(NonZeroU64);
 
@@ -141,8 +142,8 @@ impl From<Duration> for Nanos {
     }
 }
 
-/// A span of time in half the size of [`Nanos`]: at most 274 seconds, where it saturates, in steps of 64 ns, of which a
-/// millisecond has a whole number.
+/// A span of time in half the size of [`Nanos`]: at most 274 seconds, where it saturates, in steps
+/// of 64 ns, of which a millisecond has a whole number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u32);
 

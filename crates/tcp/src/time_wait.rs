@@ -1,7 +1,9 @@
-//! TIME-WAIT of many connections (RFC 9293 §3.6.1), in 56 octets each, or 80 over IPv6, instead of a connection.
+//! TIME-WAIT of many connections (RFC 9293 §3.6.1), in 56 octets each, or 80 over IPv6, instead of
+//! a connection.
 //!
-//! All wait for the same time, so a list in the order of expiry is enough: what is restarted goes to its end.
-//! The number is bounded; connections beyond it are closed at once, as Linux does (`tcp_max_tw_buckets`).
+//! All wait for the same time, so a list in the order of expiry is enough: what is restarted goes
+//! to its end. The number is bounded; connections beyond it are closed at once, as Linux does
+//! (`tcp_max_tw_buckets`).
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -48,7 +50,8 @@ pub struct Settings {
     pub duration: Duration,
     /// `tcp_rfc1337`: a reset does not end it.
     pub rfc1337: bool,
-    /// `tcp_invalid_ratelimit`: answers to one connection's segments without data are at least this far apart.
+    /// `tcp_invalid_ratelimit`: answers to one connection's segments without data are at least this
+    /// far apart.
     pub answer_interval: Duration,
 }
 

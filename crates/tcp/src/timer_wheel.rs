@@ -1,9 +1,10 @@
 //! Timers of many connections: a hierarchical timing wheel (Varghese and Lauck, 1987, scheme 7).
 //!
-//! Each timer is known by a small number that its owner has anyway, such as the connection's index; a connection has one
-//! timer, for the earliest of its deadlines. Arming, disarming and re-arming take constant time and no memory once the
-//! numbers have been used. Re-arming for later, which every acknowledgement does, is one store: the timer stays where it is
-//! and is moved on when its old time comes. So [`TimerWheel::next_expiry`] may be early, and [`TimerWheel::poll`] then finds
+//! Each timer is known by a small number that its owner has anyway, such as the connection's index;
+//! a connection has one timer, for the earliest of its deadlines. Arming, disarming and re-arming
+//! take constant time and no memory once the numbers have been used. Re-arming for later, which
+//! every acknowledgement does, is one store: the timer stays where it is and is moved on when its
+//! old time comes. So [`TimerWheel::next_expiry`] may be early, and [`TimerWheel::poll`] then finds
 //! nothing; it is never late.
 
 use core::time::Duration;
@@ -19,7 +20,8 @@ const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
 const LEVELS: usize = 8;
 const MAX_TICK: u64 = (1 << 48) - 1;
 
-/// [`Node::place`] of a timer that is not armed, and of one that has expired and waits for [`TimerWheel::poll`].
+/// [`Node::place`] of a timer that is not armed, and of one that has expired and waits for
+/// [`TimerWheel::poll`].
 const IDLE: u16 = u16::MAX;
 const DUE: u16 = u16::MAX - 1;
 
@@ -188,8 +190,9 @@ impl TimerWheel {
         true
     }
 
-    /// The first slot that holds timers: its tick, level and number. All timers of a level are ahead of `now_tick` in the
-    /// level's present round, and those of a lower level come before those of a higher one.
+    /// The first slot that holds timers: its tick, level and number. All timers of a level are
+    /// ahead of `now_tick` in the level's present round, and those of a lower level come before
+    /// those of a higher one.
     fn next_slot(&self) -> Option<(u64, usize, usize)> {
         let (level, occupied) = self
             .levels

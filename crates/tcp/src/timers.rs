@@ -151,7 +151,8 @@ impl Timers {
         Some(next)
     }
 
-    /// The owner has called, perhaps for another reason than that it was told to: its one timer is no longer set, so it is told anew.
+    /// The owner has called, perhaps for another reason than that it was told to: its one timer is
+    /// no longer set, so it is told anew.
     pub(crate) fn on_wake_up(&mut self) {
         self.wake_up = NEVER;
         self.is_earlier = true;

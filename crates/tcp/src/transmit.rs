@@ -29,7 +29,8 @@ impl Ecn {
     }
 }
 
-/// What [`Connection::poll_transmit`](crate::Connection::poll_transmit) fills in; made once and used again.
+/// What [`Connection::poll_transmit`](crate::Connection::poll_transmit) fills in; made once and
+/// used again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transmit {
     pub header: Header,
@@ -39,7 +40,8 @@ pub struct Transmit {
     pub(crate) start: SeqNumber,
     /// Octets of payload.
     pub payload_len: u32,
-    /// If the payload is longer than this, the device cuts it into segments of this length, each with this header but
-    /// for the sequence number, and FIN and PSH on the last only, CWR on the first only (as TSO does).
+    /// If the payload is longer than this, the device cuts it into segments of this length, each
+    /// with this header but for the sequence number, and FIN and PSH on the last only, CWR on the
+    /// first only (as TSO does).
     pub segment_len: u16,
 }

@@ -1,5 +1,6 @@
-//! How two connections share a bottleneck that drops what its queue has no room for, by algorithm and length of the queue, as a
-//! committed table (`fairness.txt`). `UPDATE_FAIRNESS=1` writes it anew.
+//! How two connections share a bottleneck that drops what its queue has no room for, by algorithm
+//! and length of the queue, as a committed table (`fairness.txt`). `UPDATE_FAIRNESS=1` writes it
+//! anew.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;

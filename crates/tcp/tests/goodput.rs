@@ -1,5 +1,5 @@
-//! How fast the engine is over networks of all kinds, as a committed table (`goodput.txt`): a change of behaviour shows as
-//! a difference. `UPDATE_GOODPUT=1` writes the table anew.
+//! How fast the engine is over networks of all kinds, as a committed table (`goodput.txt`): a
+//! change of behaviour shows as a difference. `UPDATE_GOODPUT=1` writes the table anew.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -66,8 +66,8 @@ fn ends(octets: u32, seed: u64, algorithm: CongestionAlgorithm) -> [End; 2] {
     })
 }
 
-/// The octets of one transfer. BBR's time is that of its cycles, dozens of round trips: of what goes over a long path in a few of
-/// them its table would show the start only.
+/// The octets of one transfer. BBR's time is that of its cycles, dozens of round trips: of what
+/// goes over a long path in a few of them its table would show the start only.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -143,7 +143,8 @@ fn cell(point: &Point, algorithm: CongestionAlgorithm) -> Cell {
         retransmitted * 100.0,
         longest_stall.as_secs_f64() * 1e3,
     );
-    // An RTO is 200 ms at least. A retransmission that is lost as well doubles it, which is not rare at 3 %.
+    // An RTO is 200 ms at least. A retransmission that is lost as well doubles it, which is not
+    // rare at 3 %.
     let is_rto_backed_off = matches!(point.trouble.loss, Loss::Random(loss) if loss >= 0.03);
     let longest = (Duration::from_millis(200) + point.rtt * 2) * 2;
     let wrong = if !is_rto_backed_off && longest_stall > longest {
@@ -285,8 +286,9 @@ fn bbr_uses_links_that_lose_one_percent() {
     assert!(unused.is_empty(), "less than 85 % of the link:\n{unused}");
 }
 
-/// The engine's goodput is at least that of Linux at every point, to the resolution of the measurement; and so it is to the
-/// Linux receiver that Linux sent to, to a standard error of the mean of ten seeds.
+/// The engine's goodput is at least that of Linux at every point, to the resolution of the
+/// measurement; and so it is to the Linux receiver that Linux sent to, to a standard error of the
+/// mean of ten seeds.
 #[test]
 fn goodput_is_at_least_that_of_linux() {
     let linux = committed("goodput_linux.txt");
@@ -359,9 +361,9 @@ fn two_connections_share_a_bottleneck() {
         if times[first] > end {
             break;
         }
-        // Who came first is not to have an advantage for ever; thirty seconds are given to level it.
-        // Slow start ends without loss, so that only CUBIC's reductions level: with a half of this
-        // path each, one in some five seconds (K of RFC 9438 §4.2).
+        // Who came first is not to have an advantage for ever; thirty seconds are given to level
+        // it. Slow start ends without loss, so that only CUBIC's reductions level: with a half of
+        // this path each, one in some five seconds (K of RFC 9438 §4.2).
         if at_start.is_none()
             && times[first].saturating_since(Instant::ZERO) > Duration::from_secs(30)
         {

@@ -1,4 +1,5 @@
-//! Connections in every state against a peer that sends anything. `cargo xtask fuzz` plays the same with coverage.
+//! Connections in every state against a peer that sends anything. `cargo xtask fuzz` plays the same
+//! with coverage.
 //!
 //! `HOSTILE_SEEDS=n` plays one seed, `HOSTILE_SEEDS=first..end` others than the default.
 

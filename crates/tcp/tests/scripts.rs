@@ -1,5 +1,5 @@
-//! Scripts against the engine, in virtual time: those of `scripts/`, and the corpus of google/packetdrill if
-//! `PACKETDRILL_CORPUS` says where its `gtests/net/tcp` is.
+//! Scripts against the engine, in virtual time: those of `scripts/`, and the corpus of
+//! google/packetdrill if `PACKETDRILL_CORPUS` says where its `gtests/net/tcp` is.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

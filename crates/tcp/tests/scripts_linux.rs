@@ -1,5 +1,5 @@
-//! The scripts of `scripts/` against Linux: what they claim is what the kernel does. And the scripts of the original's
-//! corpus, as a test of the runner: Linux passes them.
+//! The scripts of `scripts/` against Linux: what they claim is what the kernel does. And the
+//! scripts of the original's corpus, as a test of the runner: Linux passes them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,8 +32,8 @@ fn linux_does_what_the_scripts_say() {
     let own = scripts::find(own);
     assert!(!own.is_empty(), "no scripts");
     let mut failures = scripts::play_all(&own, 4, |path| play(path, TOLERANCE));
-    // A machine that stood still for a moment is not a finding, nor is one that is always late. Alone, scripts are not
-    // disturbed by each other.
+    // A machine that stood still for a moment is not a finding, nor is one that is always late.
+    // Alone, scripts are not disturbed by each other.
     for round in 0..8 {
         let again: Vec<_> = failures.into_iter().map(|(path, _)| path).collect();
         let tolerance = TOLERANCE * (1 + round / 2);

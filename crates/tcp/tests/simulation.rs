@@ -1,8 +1,9 @@
-//! Two endpoints over networks that lose, double, delay and mark, behind devices that are full at times, with applications
-//! that write, read, rest and end as a seed says. The streams must be exact, both sides must come to an end, and nothing may
-//! take for ever.
+//! Two endpoints over networks that lose, double, delay and mark, behind devices that are full at
+//! times, with applications that write, read, rest and end as a seed says. The streams must be
+//! exact, both sides must come to an end, and nothing may take for ever.
 //!
-//! `SIMULATION_SEEDS=first..end` plays other seeds than the default; `SIMULATION_SEEDS=n` plays one and tells about it.
+//! `SIMULATION_SEEDS=first..end` plays other seeds than the default; `SIMULATION_SEEDS=n` plays one
+//! and tells about it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,7 +42,8 @@ fn conditions(rng: &mut Rng) -> Conditions {
         link.queue_octets = rng.pick(&[20_000, 200_000]);
     }
     if rng.chance(600_000) {
-        // More than a few hundredths in bursts would be more loss than anybody can repair before he gives up.
+        // More than a few hundredths in bursts would be more loss than anybody can repair before he
+        // gives up.
         link.loss = rng.pick(&[
             Loss::Random(0.001),
             Loss::Random(0.01),
@@ -196,8 +198,9 @@ fn simulate(seed: u64, tells: bool) {
         end.device = device.chance(200_000).then(|| Device::new(device.next()));
         end
     });
-    // Not where a device is full at times: what `Device` asks of a repeated timeout does not hold if the peer reports again,
-    // meanwhile, what it seemed to have thrown away, which happens in two of these seeds (8068 and 69937).
+    // Not where a device is full at times: what `Device` asks of a repeated timeout does not hold
+    // if the peer reports again, meanwhile, what it seemed to have thrown away, which happens in
+    // two of these seeds (8068 and 69937).
     if ends.iter().all(|end| end.device.is_none()) {
         for end in &mut ends {
             if congestion.chance(400_000) {
@@ -249,7 +252,8 @@ fn simulate(seed: u64, tells: bool) {
         if never {
             break;
         }
-        // A reset that is lost is not sent again: the other side waits for ever, as it would anywhere.
+        // A reset that is lost is not sent again: the other side waits for ever, as it would
+        // anywhere.
         if is_abortive && !goes_on && pair.ends.iter().any(End::is_over) {
             break;
         }

@@ -1,8 +1,9 @@
-//! Connections that last for one request: `short_connections server ADDRESS COUNT CLOSER`, and the same with `client`, which prints how
-//! many a second there were. With `once` for `client` there is one, and nothing is printed.
+//! Connections that last for one request: `short_connections server ADDRESS COUNT CLOSER`, and the
+//! same with `client`, which prints how many a second there were. With `once` for `client` there is
+//! one, and nothing is printed.
 //!
-//! `CLOSER` says who closes first: `client`, `server`, or `accept` for a server that closes what it accepts at once, and a client that
-//! keeps many on their way.
+//! `CLOSER` says who closes first: `client`, `server`, or `accept` for a server that closes what it
+//! accepts at once, and a client that keeps many on their way.
 
 use std::env;
 use std::error::Error;

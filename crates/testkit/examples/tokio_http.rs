@@ -1,4 +1,5 @@
-//! `tokio_http ADDRESS:PORT`: says hello to each request, on tokio's runtime of many threads as it comes.
+//! `tokio_http ADDRESS:PORT`: says hello to each request, on tokio's runtime of many threads as it
+//! comes.
 
 use std::io;
 

@@ -20,8 +20,8 @@ pub struct Accelerated {
     directory: PathBuf,
 }
 
-/// A command with the library preloaded, none of the caller's `VMA_` variables, and its statistics in a directory of the
-/// test process.
+/// A command with the library preloaded, none of the caller's `VMA_` variables, and its statistics
+/// in a directory of the test process.
 ///
 /// # Errors
 ///
@@ -55,7 +55,8 @@ fn prepared(mut command: Command) -> io::Result<Command> {
     Ok(command)
 }
 
-/// The name of every statistics directory begins with this, followed by the pid of the test process.
+/// The name of every statistics directory begins with this, followed by the pid of the test
+/// process.
 const DIRECTORY_PREFIX: &str = "vmat-stats-";
 
 fn statistics_directory() -> PathBuf {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::{Mutex, PoisonError};
 
-/// Compiles one C file with the system's compiler, as strictly as it can, and returns the program's path in
-/// `directory` (for an integration test: `env!("CARGO_TARGET_TMPDIR")`), named after the file.
+/// Compiles one C file with the system's compiler, as strictly as it can, and returns the program's
+/// path in `directory` (for an integration test: `env!("CARGO_TARGET_TMPDIR")`), named after the
+/// file.
 ///
 /// # Errors
 ///
@@ -22,7 +23,8 @@ pub fn compile_c(source: &Path, directory: &Path) -> io::Result<PathBuf> {
 ///
 /// As [`compile_c`].
 pub fn compile_c_with(source: &Path, directory: &Path, options: &[&str]) -> io::Result<PathBuf> {
-    // Once for all tests of a process: a program that executes itself must not be replaced while it runs.
+    // Once for all tests of a process: a program that executes itself must not be replaced while it
+    // runs.
     static COMPILED: Mutex<Vec<(PathBuf, PathBuf)>> = Mutex::new(Vec::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, program)) = compiled.iter().find(|(known, _)| known == source) {

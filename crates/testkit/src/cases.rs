@@ -6,15 +6,19 @@ use crate::c_program::compile_c_with;
 use crate::comparison::{Comparison, Variant};
 use crate::skip::{Skip, skip};
 
-/// Makes a test of each case of the program `tests/c/<program>.c`: compares it on the kernel and with the library, in the ways
-/// of one of this crate's lists ([`VARIANTS`](crate::VARIANTS), ...). Options of the C compiler may follow.
+/// Makes a test of each case of the program `tests/c/<program>.c`: compares it on the kernel and
+/// with the library, in the ways of one of this crate's lists ([`VARIANTS`](crate::VARIANTS), ...).
+/// Options of the C compiler may follow.
 ///
-/// In the module `over_ipv6`, a further test compares each case on sockets of `AF_INET6`, with the same IPv4 addresses.
+/// In the module `over_ipv6`, a further test compares each case on sockets of `AF_INET6`, with the
+/// same IPv4 addresses.
 ///
-/// In the module `over_real_ipv6`, another compares it on sockets of `AF_INET6` with IPv6 addresses.
+/// In the module `over_real_ipv6`, another compares it on sockets of `AF_INET6` with IPv6
+/// addresses.
 ///
-/// In the module `left_to_kernel`, further tests compare each case for every [`Reason`](crate::Reason) for which all its sockets stay
-/// the kernel's. They mostly sleep: `cargo xtask test` runs them many at once.
+/// In the module `left_to_kernel`, further tests compare each case for every
+/// [`Reason`](crate::Reason) for which all its sockets stay the kernel's. They mostly sleep: `cargo
+/// xtask test` runs them many at once.
 #[macro_export]
 macro_rules! compare_cases {
     ($program:literal, $variants:ident, [$($case:ident),* $(,)?] $(,)?) => {
@@ -95,7 +99,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Compares what the case says and how it ends, on the kernel and with the library, in these ways.
+    /// Compares what the case says and how it ends, on the kernel and with the library, in these
+    /// ways.
     ///
     /// # Panics
     ///

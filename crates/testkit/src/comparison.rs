@@ -15,7 +15,8 @@ use crate::skip::Skip;
 
 /// How long a compared program may run.
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// How often a program is run whose interface a process that has ended still holds, and how long after the last time.
+/// How often a program is run whose interface a process that has ended still holds, and how long
+/// after the last time.
 const ATTEMPTS_WHILE_BUSY: usize = 10;
 const WAIT_WHILE_BUSY: Duration = Duration::from_millis(500);
 
@@ -29,7 +30,8 @@ pub const VARIANTS: &[Variant] = &[
     SLEEPING,
 ];
 
-/// The ways for programs with several threads: not the latency profile's own thread mode, which allows one.
+/// The ways for programs with several threads: not the latency profile's own thread mode, which
+/// allows one.
 pub const THREADED_VARIANTS: &[Variant] = &[
     DEFAULT,
     (
@@ -39,8 +41,8 @@ pub const THREADED_VARIANTS: &[Variant] = &[
     SLEEPING,
 ];
 
-/// The ways for programs that fork: those of threaded ones, and the latency profile with its own thread mode. A program
-/// that has several threads breaks that promise of its own.
+/// The ways for programs that fork: those of threaded ones, and the latency profile with its own
+/// thread mode. A program that has several threads breaks that promise of its own.
 pub const FORKING_VARIANTS: &[Variant] = &[
     DEFAULT,
     (
@@ -111,7 +113,8 @@ impl Comparison {
         }
     }
 
-    /// The same over IPv6 addresses, which the header of the C programs puts in place of the others.
+    /// The same over IPv6 addresses, which the header of the C programs puts in place of the
+    /// others.
     ///
     /// # Errors
     ///
@@ -135,7 +138,8 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// The same for programs whose sockets are to be of `AF_INET6`, as the header of the C programs makes them.
+    /// The same for programs whose sockets are to be of `AF_INET6`, as the header of the C programs
+    /// makes them.
     ///
     /// # Errors
     ///
@@ -175,8 +179,9 @@ impl Comparison {
         Running::start(command)?.wait(TIMEOUT)
     }
 
-    /// [`Comparison::preloaded`], again while the kernel still holds the interface for a process that has ended: it releases
-    /// the memory of AF_XDP sockets later, under the lock of all network namespaces, for which other tests wait, too.
+    /// [`Comparison::preloaded`], again while the kernel still holds the interface for a process
+    /// that has ended: it releases the memory of AF_XDP sockets later, under the lock of all
+    /// network namespaces, for which other tests wait, too.
     fn preloaded_when_free(
         &self,
         program: &Path,
@@ -195,8 +200,8 @@ impl Comparison {
         self.preloaded(program, arguments, environment)
     }
 
-    /// Runs `program` on the kernel and in every variant, and asserts that what it writes to standard output and how it
-    /// ends are the same, and that the library did accelerate a socket.
+    /// Runs `program` on the kernel and in every variant, and asserts that what it writes to
+    /// standard output and how it ends are the same, and that the library did accelerate a socket.
     ///
     /// # Panics
     ///
@@ -256,7 +261,8 @@ impl Comparison {
     }
 }
 
-/// Whether the library said, at level debug, that it takes a socket over: datagrams, or a connection.
+/// Whether the library said, at level debug, that it takes a socket over: datagrams, or a
+/// connection.
 fn is_accelerated(seen: &Finished) -> bool {
     seen.stderr.contains(": offloaded") || seen.stderr.contains(": past the kernel by ")
 }

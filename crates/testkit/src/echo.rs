@@ -1,4 +1,5 @@
-//! The echo service (RFC 862) at the peer's end, over UDP and TCP, and one that connects back; without the library.
+//! The echo service (RFC 862) at the peer's end, over UDP and TCP, and one that connects back;
+//! without the library.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -102,13 +103,15 @@ fn serve_streams(listener: &TcpListener, stop: &AtomicBool) {
 }
 
 fn serve_stream(stream: &TcpStream) {
-    // The accepted socket does not inherit the mode (accept(2)). Errors are those of clients that are gone.
+    // The accepted socket does not inherit the mode (accept(2)). Errors are those of clients that
+    // are gone.
     let (mut from, mut to) = (stream, stream);
     drop(io::copy(&mut from, &mut to));
 }
 
-/// Serves streams at an address of the namespace: connects back to whoever connects and says a port and a letter, and says the letter there.
-/// Answers `c` as soon as it is connected, `r` if nobody listens.
+/// Serves streams at an address of the namespace: connects back to whoever connects and says a port
+/// and a letter, and says the letter there. Answers `c` as soon as it is connected, `r` if nobody
+/// listens.
 ///
 /// # Panics
 ///

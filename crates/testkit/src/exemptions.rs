@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use crate::sys;
 
-/// How many connections are exempt from the steering of their port, over all interfaces of a process: the values of its maps of flows,
-/// which are hashes with keys of 16 and 40 octets.
+/// How many connections are exempt from the steering of their port, over all interfaces of a
+/// process: the values of its maps of flows, which are hashes with keys of 16 and 40 octets.
 ///
 /// # Errors
 ///

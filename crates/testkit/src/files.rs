@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All files below `directory`, sorted, except what cargo and git have made. Links are not followed.
+/// All files below `directory`, sorted, except what cargo and git have made. Links are not
+/// followed.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Programs whose sockets all stay the kernel's, for one reason or another: with the library they say the same, and cost
-//! no more, as without it.
+//! Programs whose sockets all stay the kernel's, for one reason or another: with the library they
+//! say the same, and cost no more, as without it.
 
 use std::fs;
 use std::io;
@@ -22,22 +22,23 @@ use crate::skip::{Skip, skip};
 const TIMEOUT: Duration = Duration::from_secs(150);
 const HOLDER_START: Duration = Duration::from_secs(60);
 
-/// What the library may add to a program's CPU time while it runs: to load and to log at level debug, with room for a machine
-/// that is busy. A wait that spins takes longer.
+/// What the library may add to a program's CPU time while it runs: to load and to log at level
+/// debug, with room for a machine that is busy. A wait that spins takes longer.
 const CPU_MORE_MAX: Duration = Duration::from_millis(40);
 const CPU_FACTOR_MAX: f64 = 1.25;
 /// And to each process that it starts, which loads a debug build once more.
 const CPU_MORE_PER_PROCESS: Duration = Duration::from_millis(4);
 /// What it may add to the number of times that the program slept.
 const SLEEPS_MORE_MAX: i64 = 30;
-/// The library's own thread looks that often whether an interface has become free, and after other things.
+/// The library's own thread looks that often whether an interface has become free, and after other
+/// things.
 const OWN_THREAD_SLEEPS_PER_SEC: f64 = 10.0;
 const SLEEPS_FACTOR_MAX: f64 = 1.5;
 /// And to those of each process that it starts, which may look for an interface of its own.
 const SLEEPS_MORE_PER_PROCESS: i64 = 10;
 
-/// How often a program may cost too much before that is believed: each time against the most that any run on the kernel cost,
-/// which on a busy machine is several times the least.
+/// How often a program may cost too much before that is believed: each time against the most that
+/// any run on the kernel cost, which on a busy machine is several times the least.
 const ATTEMPTS: u32 = 4;
 
 /// The library's words at level debug when it takes a socket over.
@@ -63,7 +64,8 @@ use os udp_connect *:*
 pub enum Reason {
     /// They are on loopback, and so is the peer.
     Loopback,
-    /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off; of TCP `SO_MARK`, none).
+    /// They have an option that the library leaves to the kernel (`SO_PEEK_OFF`, turned off; of TCP
+    /// `SO_MARK`, none).
     Option,
     /// A rule in libvma.conf says so.
     Rule,
@@ -94,11 +96,12 @@ impl Reason {
     }
 }
 
-/// Compares a case all of whose sockets stay the kernel's for `reason`, without and with the library: what it says, how it
-/// ends, its CPU time, and how often it slept.
+/// Compares a case all of whose sockets stay the kernel's for `reason`, without and with the
+/// library: what it says, how it ends, its CPU time, and how often it slept.
 ///
-/// A line `<program> <case> <reason> <why>` in `tests/left_to_kernel.txt` means that it differs: then the test fails if it does not. With `*` for
-/// the reason (of every reason), or "not" as the first word of why, the case is not compared. With "costs" as that word, what the case costs is
+/// A line `<program> <case> <reason> <why>` in `tests/left_to_kernel.txt` means that it differs:
+/// then the test fails if it does not. With `*` for the reason (of every reason), or "not" as the
+/// first word of why, the case is not compared. With "costs" as that word, what the case costs is
 /// not.
 ///
 /// # Panics
@@ -363,7 +366,8 @@ impl Usage {
         }
     }
 
-    /// How this costs too much beside what the kernel does in about the same `time`; nothing if it does not.
+    /// How this costs too much beside what the kernel does in about the same `time`; nothing if it
+    /// does not.
     fn above(self, kernel: Self, time: Duration) -> String {
         let mut told = String::new();
         let cpu_more_max = CPU_MORE_MAX + CPU_MORE_PER_PROCESS * self.processes;

@@ -1,5 +1,6 @@
 //! What tests of this workspace need of a Linux machine: network namespaces joined by a veth pair,
-//! programs that run inside them (with or without a preloaded library), raw Ethernet access, and lossy links.
+//! programs that run inside them (with or without a preloaded library), raw Ethernet access, and
+//! lossy links.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -16,7 +17,8 @@
 //! ```
 //!
 //! Everything a test makes is named after the process that made it (`vmat-<pid>-<number>-<side>`),
-//! disappears when the guard is dropped, and is swept by the next test process if this one was killed.
+//! disappears when the guard is dropped, and is swept by the next test process if this one was
+//! killed.
 //!
 //! A test that the machine cannot run says so and passes. Where that must not happen (a CI machine
 //! known to be able), set `VMA_TEST_NO_SKIP=1`, and a skip becomes a failure.

@@ -14,14 +14,16 @@ struct Output {
     profile: String,
 }
 
-/// The path of `libvma.so`, built by cargo from the sources as they are (which takes a moment if it is
-/// up to date), with the profile and into the target directory of the running test. Built once a process.
+/// The path of `libvma.so`, built by cargo from the sources as they are (which takes a moment if it
+/// is up to date), with the profile and into the target directory of the running test. Built once a
+/// process.
 ///
 /// `VMA_TEST_LIBRARY=<path>` tests that library instead, for example an installed one.
 ///
 /// # Errors
 ///
-/// What cargo printed, if it cannot build it; or that the library of `VMA_TEST_LIBRARY` does not exist.
+/// What cargo printed, if it cannot build it; or that the library of `VMA_TEST_LIBRARY` does not
+/// exist.
 pub fn libvma_path() -> io::Result<PathBuf> {
     static PATH: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PATH.get_or_init(|| match env::var_os("VMA_TEST_LIBRARY") {
@@ -115,8 +117,8 @@ fn build_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
     existing(output.target_directory.join(&output.profile).join(file))
 }
 
-/// Reads `<target>/<profile>/deps/<test>` (or `examples`, or a program in `<profile>` itself); `None`
-/// if the executable is not where cargo puts it, as for a documentation test.
+/// Reads `<target>/<profile>/deps/<test>` (or `examples`, or a program in `<profile>` itself);
+/// `None` if the executable is not where cargo puts it, as for a documentation test.
 fn output_of(executable: &Path) -> Option<Output> {
     let mut directory = executable.parent()?;
     if directory.ends_with("deps") || directory.ends_with("examples") {

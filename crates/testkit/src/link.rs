@@ -1,5 +1,5 @@
-//! A model of a link: what it does to packets, as pure computation. Time is a [`Duration`] since an origin of the caller,
-//! virtual (simulations) or real ([`Relay`](crate::Relay)).
+//! A model of a link: what it does to packets, as pure computation. Time is a [`Duration`] since an
+//! origin of the caller, virtual (simulations) or real ([`Relay`](crate::Relay)).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,8 @@ pub struct Conditions {
     pub queue_octets: u64,
     /// What does not arrive although it left.
     pub loss: Loss,
-    /// Probability that a packet arrives up to `reorder_delay` late, behind some that left after it.
+    /// Probability that a packet arrives up to `reorder_delay` late, behind some that left after
+    /// it.
     pub reorder: f64,
     pub reorder_delay: Duration,
     /// Probability that a packet arrives twice.
@@ -30,8 +31,9 @@ pub enum Loss {
     None,
     /// Each with this probability, independently.
     Random(f64),
-    /// Many in a row (Gilbert's model): a burst begins with probability `start` at each packet and ends with probability
-    /// `end`; nothing arrives in between. Its mean length is 1 / `end`, the mean loss `start` / (`start` + `end`).
+    /// Many in a row (Gilbert's model): a burst begins with probability `start` at each packet and
+    /// ends with probability `end`; nothing arrives in between. Its mean length is 1 / `end`, the
+    /// mean loss `start` / (`start` + `end`).
     Burst { start: f64, end: f64 },
     /// Always `len` in a row, from each packet on that is hit with probability `start`.
     Run { start: f64, len: u32 },
@@ -66,7 +68,8 @@ pub struct LinkCounts {
     pub duplicated: u64,
 }
 
-/// Decides what becomes of packets in one direction of a link. The same seed and the same packets have the same fate.
+/// Decides what becomes of packets in one direction of a link. The same seed and the same packets
+/// have the same fate.
 #[derive(Clone, Debug)]
 pub struct Fate {
     conditions: Conditions,
@@ -132,8 +135,8 @@ impl Fate {
         self.conditions = conditions;
     }
 
-    /// When a packet of `len_bytes` that comes to the link at `now` arrives: never, once or twice. Time must not go back from
-    /// call to call.
+    /// When a packet of `len_bytes` that comes to the link at `now` arrives: never, once or twice.
+    /// Time must not go back from call to call.
     pub fn arrivals(&mut self, now: Duration, len_bytes: usize) -> [Option<Duration>; 2] {
         self.counts.packets += 1;
         let Some(departure) = self.departure(now, len_bytes) else {

@@ -68,8 +68,8 @@ impl Namespace {
         run_ip(&["-n", &self.name, "-batch", "-"], lines)
     }
 
-    /// A command that runs inside: in this network namespace, with a `/sys` that shows its interfaces.
-    /// The child process is the program itself, there is no wrapper.
+    /// A command that runs inside: in this network namespace, with a `/sys` that shows its
+    /// interfaces. The child process is the program itself, there is no wrapper.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let file = self
@@ -87,9 +87,9 @@ impl Namespace {
         command
     }
 
-    /// Runs `body` inside, on a thread of its own (a namespace is a property of a thread), and waits
-    /// for it. Sockets opened inside stay in this namespace wherever they are used later. A panic of
-    /// `body` is the caller's.
+    /// Runs `body` inside, on a thread of its own (a namespace is a property of a thread), and
+    /// waits for it. Sockets opened inside stay in this namespace wherever they are used later. A
+    /// panic of `body` is the caller's.
     ///
     /// # Panics
     ///

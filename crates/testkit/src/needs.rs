@@ -1,5 +1,6 @@
-//! What this machine must have beyond what every Debian has: every program, module and plug-in that a test, a bench or a
-//! command of xtask may ask for stands in the one list `needs.txt`, which says who brings it.
+//! What this machine must have beyond what every Debian has: every program, module and plug-in that
+//! a test, a bench or a command of xtask may ask for stands in the one list `needs.txt`, which says
+//! who brings it.
 //!
 //! A test asks with [`require`]; `cargo xtask setup` installs and verifies the list.
 
@@ -15,7 +16,8 @@ use crate::skip::Skip;
 
 const LIST: &str = include_str!("../needs.txt");
 
-/// Where Debian's programs are, also those of the administrator: the `PATH` of programs that tests compare.
+/// Where Debian's programs are, also those of the administrator: the `PATH` of programs that tests
+/// compare.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Who asks.
@@ -60,8 +62,8 @@ pub struct Need {
 }
 
 impl Need {
-    /// Whether this machine has it, as compared programs would find it: programs in [`PATH`], modules of the Python, Java
-    /// and GStreamer there. For modules a program runs.
+    /// Whether this machine has it, as compared programs would find it: programs in [`PATH`],
+    /// modules of the Python, Java and GStreamer there. For modules a program runs.
     pub fn is_here(&self) -> bool {
         let (what, name) = self.kind();
         match what {
@@ -166,8 +168,9 @@ pub fn require(names: &[&str]) -> Result<(), Skip> {
     Ok(())
 }
 
-/// The directory of Python's modules that come from PyPI: tests name it in `PYTHONPATH`. Debian's Python lets nobody else
-/// put modules beside its own, and a `python3` that is first in the `PATH` may be another.
+/// The directory of Python's modules that come from PyPI: tests name it in `PYTHONPATH`. Debian's
+/// Python lets nobody else put modules beside its own, and a `python3` that is first in the `PATH`
+/// may be another.
 pub fn python_modules() -> PathBuf {
     library::target_directory().join("python")
 }

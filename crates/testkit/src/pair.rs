@@ -48,8 +48,8 @@ impl Pair {
 }
 
 impl Namespaces {
-    /// The plain pair: MTU 1500, one queue, one IPv4 subnet. The links have no IPv6 address, not even
-    /// a link-local one, so that the kernel sends nothing on its own.
+    /// The plain pair: MTU 1500, one queue, one IPv4 subnet. The links have no IPv6 address, not
+    /// even a link-local one, so that the kernel sends nothing on its own.
     #[expect(clippy::new_without_default, reason = "`new` starts a builder")]
     pub fn new() -> Self {
         Self {
@@ -95,8 +95,8 @@ impl Namespaces {
         self
     }
 
-    /// Joins the links by a cable that treats frames so in both directions, instead of directly. Both links are told to make
-    /// frames of their MTU, with checksums.
+    /// Joins the links by a cable that treats frames so in both directions, instead of directly.
+    /// Both links are told to make frames of their MTU, with checksums.
     #[must_use]
     pub fn cable(mut self, conditions: Conditions, seed: u64) -> Self {
         self.cable = Some((conditions, seed));
@@ -121,8 +121,8 @@ impl Namespaces {
             "numtxqueues",
             queues.as_str(),
         ];
-        // Different indexes: a test cannot mistake one for the other, and the kernel delays the carrier
-        // of a link by a second if its index is equal to its peer's.
+        // Different indexes: a test cannot mistake one for the other, and the kernel delays the
+        // carrier of a link by a second if its index is equal to its peer's.
         let near = ["va", "index", "12", "netns", pair.a.name()];
         let far = ["vb", "index", "23", "netns", pair.b.name()];
         let join = |near: &[&str], far: &[&str]| {

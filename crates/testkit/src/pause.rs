@@ -1,5 +1,5 @@
-//! How evenly the machine runs: virtual machines stand still when their host is busy, and containers when they have used
-//! up their share.
+//! How evenly the machine runs: virtual machines stand still when their host is busy, and
+//! containers when they have used up their share.
 
 use std::any::Any;
 use std::fmt::{self, Display};
@@ -20,7 +20,8 @@ const LONG: Duration = Duration::from_millis(30);
 /// How often [`retry_if_paused`] tries.
 const ATTEMPTS: u32 = 6;
 
-/// A limit of time that pauses of the machine do not use up: one look to the next counts as a tenth of a second at most.
+/// A limit of time that pauses of the machine do not use up: one look to the next counts as a tenth
+/// of a second at most.
 #[derive(Debug)]
 pub(crate) struct Patience {
     left: Duration,
@@ -84,9 +85,9 @@ pub fn longest_pause<T>(body: impl FnOnce() -> T) -> (T, Duration) {
     })
 }
 
-/// Runs a test that depends on time, again and again while it fails and the machine did not run evenly: what a program
-/// does wrong while the machine stands still for longer than the test waits is nobody's fault. On a machine that runs
-/// evenly the first failure counts, and the sixth on any.
+/// Runs a test that depends on time, again and again while it fails and the machine did not run
+/// evenly: what a program does wrong while the machine stands still for longer than the test waits
+/// is nobody's fault. On a machine that runs evenly the first failure counts, and the sixth on any.
 ///
 /// # Errors
 ///

@@ -33,8 +33,8 @@ impl RawLink {
         self.mac
     }
 
-    /// Sends `frame`, which begins with the destination address. Nothing is checked or filled in, but
-    /// the kernel refuses less than a header (14 bytes) and more than the MTU allows.
+    /// Sends `frame`, which begins with the destination address. Nothing is checked or filled in,
+    /// but the kernel refuses less than a header (14 bytes) and more than the MTU allows.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let sent = sys::send(self.socket.as_fd(), frame)?;
         assert_eq!(
@@ -50,7 +50,8 @@ impl RawLink {
         self.receive_matching(timeout, |_| true)
     }
 
-    /// The next frame that `wanted` accepts, discarding others; `None` if none comes within `timeout`.
+    /// The next frame that `wanted` accepts, discarding others; `None` if none comes within
+    /// `timeout`.
     pub fn receive_matching(
         &self,
         timeout: Duration,

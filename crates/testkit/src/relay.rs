@@ -1,7 +1,7 @@
 //! A cable between two ends, in user space and in real time, that treats packets as [`Link`]s say.
 //!
-//! Where time stands still while anything runs (User-Mode Linux with `time-travel=inf-cpu`), it is exact at any rate: see
-//! [`Relay::in_virtual_time`].
+//! Where time stands still while anything runs (User-Mode Linux with `time-travel=inf-cpu`), it is
+//! exact at any rate: see [`Relay::in_virtual_time`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,8 @@ use crate::link::{Conditions, Link, LinkCounts};
 use crate::sys;
 use crate::tun::Tun;
 
-/// One end of a [`Relay`]: a stack that sends and receives IP packets. `now` is the time since the relay was made.
+/// One end of a [`Relay`]: a stack that sends and receives IP packets. `now` is the time since the
+/// relay was made.
 pub trait Port {
     /// The next packet that this end sends, into `buffer`; its length. Does not wait.
     fn receive(&mut self, now: Duration, buffer: &mut [u8]) -> io::Result<Option<usize>>;
@@ -54,7 +55,8 @@ pub struct Relay<A, B> {
     backward: Link<Vec<u8>>,
     start: Instant,
     buffer: Vec<u8>,
-    /// In virtual time: what the clock said after the last wait. It says the same until the next one.
+    /// In virtual time: what the clock said after the last wait. It says the same until the next
+    /// one.
     virtual_now: Option<Duration>,
     /// Which ends may have packets to receive.
     readable: [bool; 2],
@@ -75,8 +77,8 @@ impl<A: Port, B: Port> Relay<A, B> {
         }
     }
 
-    /// Waits as long as it takes and to the nanosecond, and never by looking again, since that would not end where time
-    /// stands still for whoever runs. For the thread that calls it.
+    /// Waits as long as it takes and to the nanosecond, and never by looking again, since that
+    /// would not end where time stands still for whoever runs. For the thread that calls it.
     pub fn in_virtual_time(mut self) -> io::Result<Self> {
         sys::wait_exactly()?;
         self.virtual_now = Some(self.start.elapsed());
@@ -99,8 +101,8 @@ impl<A: Port, B: Port> Relay<A, B> {
         self.virtual_now.unwrap_or_else(|| self.start.elapsed())
     }
 
-    /// Relays until `is_done`, which is asked at least each millisecond (in virtual time, each 50) and after whatever
-    /// happens; false after `limit`.
+    /// Relays until `is_done`, which is asked at least each millisecond (in virtual time, each 50)
+    /// and after whatever happens; false after `limit`.
     pub fn run_until(
         &mut self,
         limit: Duration,
@@ -171,7 +173,8 @@ impl<A: Port, B: Port> Relay<A, B> {
         sys::wait_any_readable(&descriptors, left - SHORTEST_SLEEP / 2).map(drop)
     }
 
-    /// As [`Self::wait`], and notes who has something to receive: a system call takes long in a User-Mode Linux.
+    /// As [`Self::wait`], and notes who has something to receive: a system call takes long in a
+    /// User-Mode Linux.
     fn wait_in_virtual_time(&mut self, deadline: Duration) -> io::Result<()> {
         let left = self.next_at(deadline).saturating_sub(self.now());
         let ends = [self.a.descriptor(), self.b.descriptor()];

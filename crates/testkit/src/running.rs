@@ -14,11 +14,12 @@ use crate::sys;
 /// How often a waiting call looks again.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A running child and what it has printed so far. Dropping it kills the child with all of its process
-/// group (the child is the group's leader).
+/// A running child and what it has printed so far. Dropping it kills the child with all of its
+/// process group (the child is the group's leader).
 ///
-/// Output goes to anonymous memory files: the child never blocks on a reader, and can be read at any
-/// time. As for any file, stdio buffers such output until it is full, flushed or the program ends.
+/// Output goes to anonymous memory files: the child never blocks on a reader, and can be read at
+/// any time. As for any file, stdio buffers such output until it is full, flushed or the program
+/// ends.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -73,8 +74,8 @@ impl Running {
         self.child.id()
     }
 
-    /// Takes the writing end of the standard input; dropping it is the end of file. `None` after the
-    /// first call and for a child without one.
+    /// Takes the writing end of the standard input; dropping it is the end of file. `None` after
+    /// the first call and for a child without one.
     pub fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
@@ -99,8 +100,8 @@ impl Running {
         contents(&self.stderr)
     }
 
-    /// Waits until `text` appears in standard output or standard error; false after `timeout`, or as
-    /// soon as the child has ended without printing it.
+    /// Waits until `text` appears in standard output or standard error; false after `timeout`, or
+    /// as soon as the child has ended without printing it.
     pub fn wait_for_output(&mut self, text: &str, timeout: Duration) -> bool {
         let mut patience = Patience::new(timeout);
         loop {
@@ -152,7 +153,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let group = -self.child.id().cast_signed();
         // While the leader is not reaped its pid, and so the group's number, cannot be another's. A
-        // reaped leader's group is only signalled if it still has members, which keep the number too.
+        // reaped leader's group is only signalled if it still has members, which keep the number
+        // too.
         drop(sys::kill(group, libc::SIGKILL));
         drop(self.child.wait());
     }

@@ -12,11 +12,12 @@ use crate::pair::Pair;
 
 /// Threads of the test process with sockets in namespace `a`, ports 7000 and 7001.
 ///
-/// * A datagram `S <count> <len> <delay_msec> <from> <port>` asks for `count` datagrams of `len` bytes after
+/// * A datagram `S <count> <len> <delay_msec> <from> <port>` asks for `count` datagrams of `len`
+///   bytes after
 ///   `delay_msec`, sent by socket `from` (0: port 7000, 1: port 7001) to the asker's address and `port`, or to the
 ///   asker's own port if that is 0. Byte `i` of datagram `k` is the letter `'a' + (k + i) % 26`.
-/// * A datagram `C <port> <delay_msec>` asks for a TCP connection to the asker's address and `port` after `delay_msec`. What comes
-///   through it is sent back, behind a first `c`.
+/// * A datagram `C <port> <delay_msec>` asks for a TCP connection to the asker's address and `port`
+///   after `delay_msec`. What comes through it is sent back, behind a first `c`.
 /// * Any other datagram is answered with `got <length> <FNV-1a hash, hexadecimal>`.
 #[derive(Debug)]
 pub struct ScriptedPeer {

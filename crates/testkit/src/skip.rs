@@ -36,8 +36,8 @@ impl std::error::Error for Skip {}
 ///
 /// # Panics
 ///
-/// If `VMA_TEST_NO_SKIP` is set (to anything but `0` or nothing), so that a machine which is known to
-/// be able to run every test cannot pass by running none.
+/// If `VMA_TEST_NO_SKIP` is set (to anything but `0` or nothing), so that a machine which is known
+/// to be able to run every test cannot pass by running none.
 pub fn skip(reason: impl fmt::Display) {
     let strict =
         env::var_os("VMA_TEST_NO_SKIP").is_some_and(|value| !value.is_empty() && value != "0");

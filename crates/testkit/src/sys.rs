@@ -60,7 +60,8 @@ pub(crate) fn set_segmentation(interface: &str, on: bool) -> io::Result<()> {
 
 /// Moves the calling thread into the network namespace that `namespace` refers to.
 pub(crate) fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the descriptor is open (borrowed), and a network namespace is a property of the thread.
+    // SAFETY: the descriptor is open (borrowed), and a network namespace is a property of the
+    // thread.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
@@ -160,7 +161,8 @@ pub(crate) fn packet_socket(name: &CStr) -> io::Result<(OwnedFd, [u8; 6])> {
     Ok((socket, mac))
 }
 
-/// Has interface `name` of the calling thread's namespace given frames of its MTU, with checksums: nothing is left to it.
+/// Has interface `name` of the calling thread's namespace given frames of its MTU, with checksums:
+/// nothing is left to it.
 pub(crate) fn make_whole_frames(name: &CStr) -> io::Result<()> {
     // kernel `include/uapi/linux/ethtool.h`
     const ETHTOOL_STXCSUM: u32 = 0x17;
@@ -178,7 +180,8 @@ pub(crate) fn make_whole_frames(name: &CStr) -> io::Result<()> {
             *to = libc::c_char::from_ne_bytes([*from]);
         }
         request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-        // SAFETY: the kernel reads `request` and the command and value behind it, which both outlive the call.
+        // SAFETY: the kernel reads `request` and the command and value behind it, which both
+        // outlive the call.
         check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
     }
     Ok(())
@@ -225,15 +228,16 @@ pub(crate) fn wait_any_readable(
     Ok(entries.iter().map(|entry| entry.revents != 0).collect())
 }
 
-/// Timeouts of the calling thread's waits are exact; otherwise the kernel adds 50 us, to wake up for several at once.
+/// Timeouts of the calling thread's waits are exact; otherwise the kernel adds 50 us, to wake up
+/// for several at once.
 pub(crate) fn wait_exactly() -> io::Result<()> {
     let slack_nanos: libc::c_ulong = 1;
     // SAFETY: PR_SET_TIMERSLACK takes an integer.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_nanos) }).map(drop)
 }
 
-/// The packets of interface `name`, which is made in the calling thread's namespace: layer 3. With `offload`, each
-/// begins with a `virtio_net_hdr` and may be longer than the MTU (TSO).
+/// The packets of interface `name`, which is made in the calling thread's namespace: layer 3. With
+/// `offload`, each begins with a `virtio_net_hdr` and may be longer than the MTU (TSO).
 pub(crate) fn tun_device(name: &CStr, offload: bool) -> io::Result<File> {
     let file = File::options()
         .read(true)
@@ -285,7 +289,8 @@ pub(crate) fn interface_is_running(name: &CStr) -> io::Result<bool> {
     Ok(c_int::from(flags) & libc::IFF_RUNNING != 0)
 }
 
-/// Takes the XDP programs of process `pid` away from their interfaces, as `bpftool link detach` does.
+/// Takes the XDP programs of process `pid` away from their interfaces, as `bpftool link detach`
+/// does.
 ///
 /// # Errors
 ///
@@ -355,7 +360,8 @@ pub(crate) fn bpf_map_values(id: u32, key_bytes: usize) -> io::Result<Vec<u32>> 
     }
     let bpf = |command: c_int, attributes: &mut Attributes| {
         let at = ptr::from_mut(attributes);
-        // SAFETY: the kernel reads the attributes, and follows their addresses to keys and values of the caller's.
+        // SAFETY: the kernel reads the attributes, and follows their addresses to keys and values
+        // of the caller's.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command, at, size_of::<Attributes>()) };
         check(c_int::try_from(result).unwrap_or(-1))
     };

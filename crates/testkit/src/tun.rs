@@ -24,8 +24,8 @@ pub struct Tun {
 const OFFLOAD_HEADER_LEN: usize = 10;
 
 impl Tun {
-    /// Makes interface `name` in `namespace`, with `address` (prefix length 24), up. Like all links of tests it has no
-    /// IPv6 address, so that the kernel sends nothing on its own.
+    /// Makes interface `name` in `namespace`, with `address` (prefix length 24), up. Like all links
+    /// of tests it has no IPv6 address, so that the kernel sends nothing on its own.
     pub fn create(
         namespace: &Namespace,
         name: &str,
@@ -35,8 +35,8 @@ impl Tun {
         Self::make(namespace, name, address, mtu_bytes, false)
     }
 
-    /// As [`Tun::create`], for a kernel that leaves segmentation to the device: TCP packets may be longer than the MTU,
-    /// and their checksums are not filled in.
+    /// As [`Tun::create`], for a kernel that leaves segmentation to the device: TCP packets may be
+    /// longer than the MTU, and their checksums are not filled in.
     pub fn with_offload(
         namespace: &Namespace,
         name: &str,
@@ -58,7 +58,8 @@ impl Tun {
         let file = namespace
             .enter(|| sys::tun_device(&link, offload))
             .map_err(reason)?;
-        // In this order: an MTU below 1280 takes IPv6 from the link, and its settings with it. A kernel may have no IPv6.
+        // In this order: an MTU below 1280 takes IPv6 from the link, and its settings with it. A
+        // kernel may have no IPv6.
         let no_ipv6_address = if Path::new("/proc/sys/net/ipv6").exists() {
             format!("link set {name} addrgenmode none\n")
         } else {
@@ -91,8 +92,8 @@ impl Tun {
         Ok(())
     }
 
-    /// The next packet that the namespace's kernel sends, into `buffer`; `None` if there is none within `timeout`.
-    /// Returns its length.
+    /// The next packet that the namespace's kernel sends, into `buffer`; `None` if there is none
+    /// within `timeout`. Returns its length.
     pub fn receive(&self, buffer: &mut [u8], timeout: Duration) -> io::Result<Option<usize>> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -121,7 +122,8 @@ impl Tun {
     }
 }
 
-/// What the kernel sends while the test is not looking must not be lost: losses are the test's to make.
+/// What the kernel sends while the test is not looking must not be lost: losses are the test's to
+/// make.
 const QUEUE_PACKETS: u32 = 10_000;
 
 impl AsFd for Tun {

@@ -1,5 +1,5 @@
-//! The list of needs has every program that a script or a test of this workspace runs, so that `cargo xtask setup` on a
-//! fresh machine leaves no test without what it asks for.
+//! The list of needs has every program that a script or a test of this workspace runs, so that
+//! `cargo xtask setup` on a fresh machine leaves no test without what it asks for.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use testkit::{files_below, needs};
 
-/// Programs of packages that every Debian system has (`Essential` or of priority `required`), and the shell's own words.
+/// Programs of packages that every Debian system has (`Essential` or of priority `required`), and
+/// the shell's own words.
 const EVERYWHERE: &str = "\
     awk base64 basename bash cat chmod chown chroot cksum cmp comm cp cut date dd df diff dirname du echo env expr factor \
     false find flock getent grep gunzip gzip head hostname id install join kill ldd ln login ls md5sum mkdir mkfifo \

@@ -52,8 +52,9 @@ pub struct SystemFacts {
 /// The banner of `config`: each line with its level, without prefix and newline, to be logged in
 /// this order. Lines with a level beyond the configured one are included.
 ///
-/// Lines about parameters have level INFO when the value is not the default, DETAILS when it is. Of what a profile presets, only
-/// what works has level INFO; a line says how many of the settings in force have no effect yet.
+/// Lines about parameters have level INFO when the value is not the default, DETAILS when it is. Of
+/// what a profile presets, only what works has level INFO; a line says how many of the settings in
+/// force have no effect yet.
 pub fn banner(config: &Config, facts: &BannerFacts) -> Vec<(LogLevel, String)> {
     let rule = (LogLevel::Info, "-".repeat(75));
     let mut lines = vec![rule.clone()];
@@ -136,7 +137,8 @@ fn parameter_line(config: &Config, effective: &Effective<'_>) -> Option<(LogLeve
     let parameter = effective.parameter();
     let (label, name) = (parameter.label, parameter.name);
     let number = config.settings().number(effective.id);
-    // A parameter that agrees with another one was asked for with that one, unless a profile has set both.
+    // A parameter that agrees with another one was asked for with that one, unless a profile has
+    // set both.
     let is_preset = config.spec != Spec::None && effective.origin != Origin::Environment;
     let matters = parameter.works() || !is_preset;
     let level = if effective.is_default || !matters {

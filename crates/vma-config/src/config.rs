@@ -49,7 +49,8 @@ pub struct Config {
     pub rx_poll: i32,
     /// `VMA_RX_BYTES_MIN`
     pub rx_bytes_min: u32,
-    /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: nanoseconds between polls of receive calls that find data waiting; 0 is never.
+    /// `VMA_RX_CQ_DRAIN_RATE_NSEC`: nanoseconds between polls of receive calls that find data
+    /// waiting; 0 is never.
     pub rx_drain_nsec: u32,
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`
     pub getsockname_dummy_send: bool,
@@ -80,11 +81,13 @@ pub struct Config {
     pub internal_thread_receives: bool,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`
     pub wait_after_join_msec: u32,
-    /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to the kernel.
+    /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to
+    /// the kernel.
     pub internal_thread_cpus: Option<Vec<u32>>,
     /// Whether a variable names them: then it is expected that they can be had.
     pub internal_thread_cpus_are_set: bool,
-    /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes into.
+    /// `VMA_INTERNAL_THREAD_CPUSET`: the directory of the cpuset that the internal thread goes
+    /// into.
     pub internal_thread_cpuset: Option<PathBuf>,
     /// `VMA_MTU`: the largest packet of TCP, 0 for the interface's.
     pub tcp_mtu: u32,
@@ -107,13 +110,13 @@ pub struct Config {
     /// `VMA_SELECT_POLL_OS_RATIO`: polls of the rings for each question to the kernel; 0 is only
     /// before sleeping.
     pub select_poll_os_ratio: u32,
-    /// `VMA_SELECT_SKIP_OS`: after how many calls that find an accelerated socket ready at once the kernel is asked, too; 0 is
-    /// never.
+    /// `VMA_SELECT_SKIP_OS`: after how many calls that find an accelerated socket ready at once the
+    /// kernel is asked, too; 0 is never.
     pub select_skip_os: u32,
     /// `VMA_CQ_POLL_BATCH_MAX`: the most packets that one poll takes from a ring, 1..128.
     pub cq_poll_batch_max: u32,
-    /// `VMA_CQ_MODERATION_PERIOD_USEC`: how long a thread that sleeps leaves the packets of a stream alone; 0 if
-    /// `VMA_CQ_MODERATION_ENABLE` is off.
+    /// `VMA_CQ_MODERATION_PERIOD_USEC`: how long a thread that sleeps leaves the packets of a
+    /// stream alone; 0 if `VMA_CQ_MODERATION_ENABLE` is off.
     pub moderation_period_usec: u32,
     /// `VMA_CQ_MODERATION_COUNT`: until about so many wait.
     pub moderation_packets: u32,
@@ -129,13 +132,13 @@ pub struct Config {
     pub memory_is_set: bool,
     /// `VMA_RING_ALLOCATION_LOGIC_TX`: which sockets share a ring for sending.
     pub ring_logic_tx: RingLogic,
-    /// `VMA_RING_MIGRATION_RATIO_TX`: after how many sends it is looked whether a socket is another thread's or core's by now; 0 is
-    /// never.
+    /// `VMA_RING_MIGRATION_RATIO_TX`: after how many sends it is looked whether a socket is another
+    /// thread's or core's by now; 0 is never.
     pub ring_migration_ratio_tx: u32,
     /// `VMA_RING_ALLOCATION_LOGIC_RX`: which sockets share a ring for receiving.
     pub ring_logic_rx: RingLogic,
-    /// `VMA_RING_MIGRATION_RATIO_RX`: after how many receive calls it is looked whether a socket is another thread's or core's by now; 0
-    /// is never.
+    /// `VMA_RING_MIGRATION_RATIO_RX`: after how many receive calls it is looked whether a socket is
+    /// another thread's or core's by now; 0 is never.
     pub ring_migration_ratio_rx: u32,
     /// `VMA_RING_LIMIT_PER_INTERFACE`: the most rings of an interface; 0 is no limit.
     pub ring_limit_per_interface: u32,

@@ -5,14 +5,15 @@
 //!
 //! - [`Config::parse`]: an environment in, the configuration and warnings out;
 //! - [`banner()`]: the lines that are printed at start-up;
-//! - [`parameters_markdown`], [`man_page`] and [`conf_man_page`]: the reference pages `docs/parameters.md`, `man/vma.7` and
+//! - [`parameters_markdown`], [`man_page`] and [`conf_man_page`]: the reference pages
+//!   `docs/parameters.md`, `man/vma.7` and
 //!   `man/libvma.conf.5`;
 //! - [`Config::effective`]: what the statistics segment publishes.
 //!
 //! Beside it, [`rules`] reads `libvma.conf`.
 //!
-//! Nothing in this crate reads the environment, the clock or a file, and nothing writes: the library
-//! passes in what it read and writes what it gets back.
+//! Nothing in this crate reads the environment, the clock or a file, and nothing writes: the
+//! library passes in what it read and writes what it gets back.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

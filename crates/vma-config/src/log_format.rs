@@ -27,8 +27,9 @@ pub struct LogLine<'a> {
 }
 
 impl LogLine<'_> {
-    /// Writes the line into `buffer` and returns its length in bytes. A line that does not fit loses the end of its
-    /// message, never the end of the colour or the newline, and is not cut inside a character.
+    /// Writes the line into `buffer` and returns its length in bytes. A line that does not fit
+    /// loses the end of its message, never the end of the colour or the newline, and is not cut
+    /// inside a character.
     pub fn encode(&self, buffer: &mut [u8]) -> usize {
         let end = self.end();
         let mut cut = Cut {

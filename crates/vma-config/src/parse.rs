@@ -69,7 +69,8 @@ pub(crate) fn is_cpu_set(text: &str) -> bool {
     text == "-1" || cpus(text).is_some()
 }
 
-/// The processors of a mask or a list, in rising order and without repetitions. `None`: it is neither, or none is in it.
+/// The processors of a mask or a list, in rising order and without repetitions. `None`: it is
+/// neither, or none is in it.
 pub(crate) fn cpus(text: &str) -> Option<Vec<u32>> {
     let mut cpus = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(mask) => cpus_of_mask(mask)?,

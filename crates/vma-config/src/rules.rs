@@ -12,12 +12,14 @@
 //! ports     n, n-m or *
 //! ```
 //!
-//! Rules belong to the `application-id` above them, or to every program if there is none. A process follows the first
-//! `application-id` that matches its name and its `VMA_APPLICATION_ID`; among the rules of that one, for a role, the first
-//! that matches decides. Where none does, the socket is accelerated.
+//! Rules belong to the `application-id` above them, or to every program if there is none. A process
+//! follows the first `application-id` that matches its name and its `VMA_APPLICATION_ID`; among the
+//! rules of that one, for a role, the first that matches decides. Where none does, the socket is
+//! accelerated.
 //!
-//! Reading never fails as a whole: a line that cannot be understood is reported and left out. Rules below an
-//! `application-id` that cannot be understood are left out, too, since nobody knows whose they are.
+//! Reading never fails as a whole: a line that cannot be understood is reported and left out. Rules
+//! below an `application-id` that cannot be understood are left out, too, since nobody knows whose
+//! they are.
 
 mod cursor;
 mod matching;
@@ -86,7 +88,8 @@ pub struct Rule {
     pub transport: Transport,
     /// For what.
     pub role: Role,
-    /// Peer of `tcp_client`, `udp_connect` and `udp_sender`; local address of `tcp_server` and `udp_receiver`.
+    /// Peer of `tcp_client`, `udp_connect` and `udp_sender`; local address of `tcp_server` and
+    /// `udp_receiver`.
     pub first: Endpoint,
     /// Local address of `tcp_client` and `udp_connect`.
     pub second: Option<Endpoint>,
@@ -99,7 +102,8 @@ pub enum Transport {
     Vma,
     /// The kernel.
     Os,
-    /// The Sockets Direct Protocol of other libraries that read such files; such a rule says nothing here.
+    /// The Sockets Direct Protocol of other libraries that read such files; such a rule says
+    /// nothing here.
     Sdp,
     /// Socket acceleration of another library; such a rule says nothing here.
     Sa,
@@ -154,7 +158,8 @@ pub struct Ports {
 pub struct RuleError {
     /// Line of the file, from 1.
     pub line: u32,
-    /// Character of the line, from 1; one more than the line has if something is missing at its end.
+    /// Character of the line, from 1; one more than the line has if something is missing at its
+    /// end.
     pub column: u32,
     /// What should stand there.
     pub expected: &'static str,

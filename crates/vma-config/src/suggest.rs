@@ -28,7 +28,8 @@ pub fn nearest_name(name: &str) -> Option<&'static str> {
 /// The number of bytes to insert, delete or replace to make `left` into `right` (Levenshtein).
 fn edit_distance(left: &str, right: &str) -> usize {
     let right = right.as_bytes();
-    // distances[n] is the distance between what was read of `left` and the first n bytes of `right`.
+    // distances[n] is the distance between what was read of `left` and the first n bytes of
+    // `right`.
     let mut distances: Vec<usize> = (0..=right.len()).collect();
     for (row, left_byte) in left.bytes().enumerate() {
         let mut diagonal = row;

@@ -37,8 +37,8 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// Writes the value as the banner shows it, on one line: control characters are escaped, bytes that are not UTF-8 are
-    /// replaced.
+    /// Writes the value as the banner shows it, on one line: control characters are escaped, bytes
+    /// that are not UTF-8 are replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool(true) => f.pad("Enabled"),

@@ -1,11 +1,11 @@
 //! The Internet checksum (RFC 1071): the 16-bit ones-complement sum of a packet.
 //!
 //! A *partial sum* is a `u32` congruent, modulo 65535, to the ones-complement sum of the data taken
-//! as little-endian 16-bit words. RFC 1071 §2(B) allows any byte order as long as it is kept to, and
-//! little-endian loads are free on the machines this runs on. Partial sums come from the functions
-//! of this module and go back into them as `initial`; only [`fold`] turns one into a number in the
-//! usual byte order. A checksum field holds `!fold(sum)`, big-endian; data that includes its own
-//! correct checksum folds to `0xffff`.
+//! as little-endian 16-bit words. RFC 1071 §2(B) allows any byte order as long as it is kept to,
+//! and little-endian loads are free on the machines this runs on. Partial sums come from the
+//! functions of this module and go back into them as `initial`; only [`fold`] turns one into a
+//! number in the usual byte order. A checksum field holds `!fold(sum)`, big-endian; data that
+//! includes its own correct checksum folds to `0xffff`.
 //!
 //! Zero stands for all-zero data only, so that `0xffff` is the one value to compare with.
 
@@ -50,8 +50,8 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8], initial: u32) -> u32 {
     reduce(total.wrapping_add(u128::from(tail(src))))
 }
 
-/// Copies `parts` one behind the other to the start of `dst` and adds them to the partial sum `initial`, whatever their lengths.
-/// Returns how many bytes they were, and the sum.
+/// Copies `parts` one behind the other to the start of `dst` and adds them to the partial sum
+/// `initial`, whatever their lengths. Returns how many bytes they were, and the sum.
 ///
 /// `None`, possibly with part of `dst` written, if they do not fit.
 #[inline]
@@ -147,7 +147,8 @@ fn reduce(total: u128) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 1071 §1 word by word: big-endian words, an odd byte padded with zero, carries added back.
+    /// RFC 1071 §1 word by word: big-endian words, an odd byte padded with zero, carries added
+    /// back.
     fn reference(data: &[u8]) -> u16 {
         let mut total = 0_u64;
         for pair in data.chunks(2) {

@@ -4,7 +4,8 @@ use crate::EthernetAddresses;
 use crate::checksum;
 use crate::ip::{Addresses, Addressing, Headers};
 
-/// What templates of UDP and TCP have in common: the Ethernet and IP headers and the ports of a flow, and their part of the checksum.
+/// What templates of UDP and TCP have in common: the Ethernet and IP headers and the ports of a
+/// flow, and their part of the checksum.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowHeaders {
     pub(crate) ip: Headers,
@@ -14,7 +15,8 @@ pub(crate) struct FlowHeaders {
 }
 
 impl FlowHeaders {
-    /// Flow label and scope of the addresses do not matter; one of IPv4 beside one of IPv6 is mapped.
+    /// Flow label and scope of the addresses do not matter; one of IPv4 beside one of IPv6 is
+    /// mapped.
     pub(crate) fn new(
         protocol: u8,
         eth: EthernetAddresses,

@@ -1,4 +1,5 @@
-//! IP packets of either version: what both have is the same view, and what they carry does not look which it is.
+//! IP packets of either version: what both have is the same view, and what they carry does not look
+//! which it is.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -25,8 +26,8 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// Those of packets from one address to the other. Where the versions differ, the one of IPv4 is mapped (RFC 4291 §2.5.5.2):
-    /// no network carries such a packet.
+    /// Those of packets from one address to the other. Where the versions differ, the one of IPv4
+    /// is mapped (RFC 4291 §2.5.5.2): no network carries such a packet.
     pub(crate) const fn new(source: IpAddr, destination: IpAddr) -> Self {
         match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Self::V4 {
@@ -40,7 +41,8 @@ impl Addresses {
         }
     }
 
-    /// The partial sum of the pseudo header that a UDP or TCP checksum covers (RFC 768, RFC 8200 §8.1).
+    /// The partial sum of the pseudo header that a UDP or TCP checksum covers (RFC 768, RFC 8200
+    /// §8.1).
     ///
     /// `length` is that of the UDP or TCP header and its payload together, in bytes.
     #[inline]
@@ -86,8 +88,8 @@ impl Addresses {
     }
 }
 
-/// Which socket sends a datagram or segment to which. As [`SocketAddr`] each would be twice as long, and be copied with what it
-/// belongs to.
+/// Which socket sends a datagram or segment to which. As [`SocketAddr`] each would be twice as
+/// long, and be copied with what it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoints {
     V4 {
@@ -156,7 +158,8 @@ pub fn is_v4(frame: &[u8]) -> bool {
     behind.and_then(<[u8]>::first_chunk) == Some(&ethernet::TYPE_IPV4.to_be_bytes())
 }
 
-/// How long an untagged frame is by the header of its packet, in bytes, if `start` shows as much of it. Nothing is checked.
+/// How long an untagged frame is by the header of its packet, in bytes, if `start` shows as much of
+/// it. Nothing is checked.
 pub fn frame_len(start: &[u8]) -> Option<usize> {
     let length = |offset: usize| {
         let bytes = start.get(offset..)?.first_chunk()?;
@@ -172,7 +175,8 @@ pub fn frame_len(start: &[u8]) -> Option<usize> {
     Some(headers_len.wrapping_add(usize::from(len)))
 }
 
-/// Parses the whole packet that an untagged Ethernet frame carries, as [`ipv4::parse`] or [`ipv6::parse`].
+/// Parses the whole packet that an untagged Ethernet frame carries, as [`ipv4::parse`] or
+/// [`ipv6::parse`].
 ///
 /// # Errors
 /// What is wrong with the packet, or that it is a fragment or no IP.
@@ -201,7 +205,8 @@ pub(crate) struct Addressing {
     pub(crate) dont_fragment: bool,
 }
 
-/// The Ethernet and IP headers of one destination, with everything filled in but length, identification and checksum.
+/// The Ethernet and IP headers of one destination, with everything filled in but length,
+/// identification and checksum.
 #[derive(Clone, Debug)]
 pub(crate) enum Headers {
     V4(ipv4::Headers),
@@ -250,7 +255,8 @@ impl Headers {
     }
 }
 
-/// The Ethernet and IP headers of one version. What stamps them is compiled for each, so that all lengths are constants.
+/// The Ethernet and IP headers of one version. What stamps them is compiled for each, so that all
+/// lengths are constants.
 pub(crate) trait IpHeaders {
     /// Their length in bytes.
     const LEN: usize;
@@ -258,8 +264,8 @@ pub(crate) trait IpHeaders {
     /// The longest payload of such a packet, in bytes.
     const MAX_PAYLOAD_LEN: u16;
 
-    /// Writes them for a payload of `payload_len` bytes, not more than the longest. `ecn` is the codepoint, two bits; IPv6 has no
-    /// identification. Returns the length of the frame.
+    /// Writes them for a payload of `payload_len` bytes, not more than the longest. `ecn` is the
+    /// codepoint, two bits; IPv6 has no identification. Returns the length of the frame.
     ///
     /// `None`, with nothing written, if `headers` is shorter.
     fn write(

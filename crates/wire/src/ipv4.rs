@@ -15,7 +15,8 @@ pub const VERSION_AND_IHL: u8 = 0x45;
 /// "Don't fragment" in the flags and fragment offset field.
 pub const DONT_FRAGMENT: u16 = 0x4000;
 
-/// "More fragments" and the 13-bit offset: any of these bits set means that the packet is a fragment.
+/// "More fragments" and the 13-bit offset: any of these bits set means that the packet is a
+/// fragment.
 pub const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// Length of the Ethernet and IPv4 headers, in bytes.
@@ -92,11 +93,12 @@ impl IpHeaders for Headers {
     }
 }
 
-/// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of. Who goes on with the payload
-/// looks at its protocol.
+/// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of.
+/// Who goes on with the payload looks at its protocol.
 ///
-/// Checks the header and that the frame holds what its length says. A TCP segment may have options of the header before it, which
-/// are skipped (RFC 9293 MUST-50), but for a source route, which no host accepts that was not told to (RFC 7126 §4.3); for others that is
+/// Checks the header and that the frame holds what its length says. A TCP segment may have options
+/// of the header before it, which are skipped (RFC 9293 MUST-50), but for a source route, which no
+/// host accepts that was not told to (RFC 7126 §4.3); for others that is
 /// [`Malformed::HeaderLength`].
 ///
 /// # Errors
@@ -168,7 +170,8 @@ fn split_options(
     Ok((options, rest))
 }
 
-/// Whether a host goes on with a packet that has such options: each ends within the list, and none asks for a route.
+/// Whether a host goes on with a packet that has such options: each ends within the list, and none
+/// asks for a route.
 fn are_followed(mut list: &[u8]) -> bool {
     // RFC 791 §3.1
     const END: u8 = 0;

@@ -21,8 +21,8 @@ pub(crate) const HEADERS_LEN: usize = (ethernet::HEADER_LEN + HEADER_LEN) as usi
 /// The next header of fragments (RFC 8200 §4.5).
 const FRAGMENT: u8 = 44;
 
-/// The other extension headers: hop-by-hop options, routing, authentication, destination options, mobility, HIP, Shim6 (IANA,
-/// "IPv6 Extension Header Types").
+/// The other extension headers: hop-by-hop options, routing, authentication, destination options,
+/// mobility, HIP, Shim6 (IANA, "IPv6 Extension Header Types").
 const EXTENSION_HEADERS: [u8; 7] = [0, 43, 51, 60, 135, 139, 140];
 
 /// The Ethernet and IPv6 headers of one destination.
@@ -47,7 +47,8 @@ impl Headers {
         Self { bytes }
     }
 
-    /// Has the packets carry this flow label, the lower 20 bits (RFC 6437). Without a call it is zero: "not labeled".
+    /// Has the packets carry this flow label, the lower 20 bits (RFC 6437). Without a call it is
+    /// zero: "not labeled".
     pub(crate) fn set_flow_label(&mut self, label: u32) {
         let [_, high, middle, low] = label.to_be_bytes();
         self.bytes[15] = self.bytes[15] & 0xf0 | high & 0x0f;
@@ -80,14 +81,16 @@ impl IpHeaders for Headers {
     }
 }
 
-/// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of. Who goes on with the payload
-/// looks at its protocol.
+/// Parses the whole packet that an untagged Ethernet frame carries, whatever it is the payload of.
+/// Who goes on with the payload looks at its protocol.
 ///
-/// Checks the header and that the frame holds what its length says. Packets with extension headers are not looked into: no flow
-/// leads here, they are the kernel's. A jumbogram (RFC 2675) is one of them.
+/// Checks the header and that the frame holds what its length says. Packets with extension headers
+/// are not looked into: no flow leads here, they are the kernel's. A jumbogram (RFC 2675) is one of
+/// them.
 ///
 /// # Errors
-/// What is wrong with the packet, or that it is a fragment, has other extension headers or is no IPv6.
+/// What is wrong with the packet, or that it is a fragment, has other extension headers or is no
+/// IPv6.
 #[inline(never)]
 pub fn parse(frame: &[u8]) -> Result<Packet<'_>, Malformed> {
     let (header, behind) = frame

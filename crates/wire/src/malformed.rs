@@ -26,7 +26,8 @@ pub enum Malformed {
     NotUdp,
     /// The packet does not carry TCP.
     NotTcp,
-    /// The length of the IP packet has no room for the UDP or TCP header, or disagrees with the UDP length.
+    /// The length of the IP packet has no room for the UDP or TCP header, or disagrees with the UDP
+    /// length.
     LengthMismatch,
     /// The UDP checksum is wrong, or absent in IPv6.
     UdpChecksum,

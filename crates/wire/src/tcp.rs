@@ -122,11 +122,11 @@ pub struct Segment {
     pub ttl: u8,
 }
 
-/// Parses an untagged Ethernet frame that carries one whole TCP segment in IPv4. Options of the IP header are skipped
-/// (RFC 9293 MUST-50).
+/// Parses an untagged Ethernet frame that carries one whole TCP segment in IPv4. Options of the IP
+/// header are skipped (RFC 9293 MUST-50).
 ///
-/// Checks everything that makes the segment one of a connection, except that the addresses are ours.
-/// Bytes behind the IPv4 packet are Ethernet padding and ignored.
+/// Checks everything that makes the segment one of a connection, except that the addresses are
+/// ours. Bytes behind the IPv4 packet are Ethernet padding and ignored.
 #[inline]
 pub fn parse_tcp4(frame: &[u8], policy: ChecksumPolicy) -> Result<Segment, Malformed> {
     let packet = ipv4::parse(frame)?;

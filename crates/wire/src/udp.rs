@@ -6,8 +6,8 @@ pub(crate) const UDP_HEADER_LEN: u16 = 8;
 
 /// How far the sender's UDP checksum can be relied on.
 ///
-/// Under both policies a UDP checksum of zero means that the sender computed none (RFC 768), and the
-/// datagram is accepted, but not in IPv6 (RFC 8200 §8.1).
+/// Under both policies a UDP checksum of zero means that the sender computed none (RFC 768), and
+/// the datagram is accepted, but not in IPv6 (RFC 8200 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumPolicy {
     /// The checksum must be right: frames that came over a wire.

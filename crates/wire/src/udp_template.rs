@@ -9,9 +9,9 @@ use crate::{EthernetAddresses, ipv4, ipv6};
 /// The Ethernet, IP and UDP headers of one destination, with everything filled in but the lengths,
 /// the IPv4 identification and the checksums.
 ///
-/// Made once per destination; [`emit_one`](Self::emit_one) and [`emit`](Self::emit) then stamp it on
-/// each datagram. Both always write a full UDP checksum, and leave padding to the Ethernet minimum
-/// of 60 bytes to the driver.
+/// Made once per destination; [`emit_one`](Self::emit_one) and [`emit`](Self::emit) then stamp it
+/// on each datagram. Both always write a full UDP checksum, and leave padding to the Ethernet
+/// minimum of 60 bytes to the driver.
 #[derive(Clone, Debug)]
 pub struct UdpTemplate {
     flow: FlowHeaders,
@@ -23,8 +23,9 @@ impl UdpTemplate {
     /// The longest that the three headers can be, in bytes.
     pub const MAX_HEADER_LEN: usize = ip::MAX_HEADERS_LEN + UDP;
 
-    /// `ttl` and `tos` are hop limit and traffic class in IPv6, which knows no `dont_fragment`. Flow label and scope of the addresses
-    /// do not matter; one of IPv4 beside one of IPv6 is mapped.
+    /// `ttl` and `tos` are hop limit and traffic class in IPv6, which knows no `dont_fragment`.
+    /// Flow label and scope of the addresses do not matter; one of IPv4 beside one of IPv6 is
+    /// mapped.
     pub fn new(
         eth: EthernetAddresses,
         source: impl Into<SocketAddr>,
@@ -39,7 +40,8 @@ impl UdpTemplate {
         }
     }
 
-    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
+    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it
+    /// is zero.
     #[must_use]
     pub fn with_flow_label(mut self, label: u32) -> Self {
         self.flow.ip.set_flow_label(label);
@@ -71,7 +73,8 @@ impl UdpTemplate {
         template
     }
 
-    /// Writes headers and `payload` to the start of `frame`; returns the length of the frame. IPv6 has no use for `identification`.
+    /// Writes headers and `payload` to the start of `frame`; returns the length of the frame. IPv6
+    /// has no use for `identification`.
     ///
     /// `None`, with `frame` untouched, if it does not fit into `frame` or an IP packet.
     #[inline]
@@ -85,11 +88,11 @@ impl UdpTemplate {
         }
     }
 
-    /// Like [`emit_one`](Self::emit_one), with the payload gathered from `parts` of any length, which
-    /// are `payload_len` bytes together.
+    /// Like [`emit_one`](Self::emit_one), with the payload gathered from `parts` of any length,
+    /// which are `payload_len` bytes together.
     ///
-    /// `None` if it does not fit into `frame` or an IP packet, or if the parts are not `payload_len`
-    /// bytes together; in that last case part of `frame` may have been written.
+    /// `None` if it does not fit into `frame` or an IP packet, or if the parts are not
+    /// `payload_len` bytes together; in that last case part of `frame` may have been written.
     pub fn emit<'a>(
         &self,
         frame: &mut [u8],

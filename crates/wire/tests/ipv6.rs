@@ -1,4 +1,5 @@
-//! UDP and TCP in IPv6 (RFC 8200): against frames that a Linux kernel sent, and against damaged ones.
+//! UDP and TCP in IPv6 (RFC 8200): against frames that a Linux kernel sent, and against damaged
+//! ones.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,8 +18,9 @@ const ETHERNET: EthernetAddresses = EthernetAddresses {
 const SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
-/// From 2001:db8::1, port 40000, to 2001:db8::2, port 12345: "market data 42", traffic class 0xb8. Captured from a socket of Linux
-/// over veth with transmit checksum offload switched off, and net.ipv6.auto_flowlabels 0.
+/// From 2001:db8::1, port 40000, to 2001:db8::2, port 12345: "market data 42", traffic class 0xb8.
+/// Captured from a socket of Linux over veth with transmit checksum offload switched off, and
+/// net.ipv6.auto_flowlabels 0.
 const FULL: &[u8] = b"\x02\x00\x00\x00\x00\x0b\x02\x00\x00\x00\x00\x0a\x86\xdd\
     \x6b\x80\x00\x00\x00\x16\x11\x40\
     \x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\

@@ -292,7 +292,8 @@ fn headers_alone_are_those_of_a_packet_that_the_device_sums() {
     assert_eq!(partial.header, header());
     assert_eq!((partial.payload_len, partial.tos), (4000, 0x12));
     assert_eq!(parse(&packet), Err(Malformed::TcpChecksum));
-    // As the device does it: from `csum_start` on, with the field as it is (`struct virtio_net_hdr`).
+    // As the device does it: from `csum_start` on, with the field as it is (`struct
+    // virtio_net_hdr`).
     let sum = !checksum::fold(checksum::sum(&packet[34..], 0));
     packet[50..52].copy_from_slice(&sum.to_be_bytes());
     assert_eq!(packet, frame(&header(), &[&payload]));

@@ -13,7 +13,8 @@ use crate::memory::{PARTS_MAX, written};
 /// Attempts of a call that polls nothing, until it ends or sleeps.
 pub const ATTEMPTS_MAX: u32 = 64;
 
-/// Most bytes of one call (`MAX_RW_COUNT`), to which the hooks of calls with one buffer cut its length.
+/// Most bytes of one call (`MAX_RW_COUNT`), to which the hooks of calls with one buffer cut its
+/// length.
 const BYTES_MAX: usize = 0x7fff_f000;
 
 pub type Answer = Result<usize, c_int>;
@@ -90,7 +91,8 @@ impl Header {
     }
 }
 
-/// `recvmsg(2)`, or what a simpler call makes of it: with the engine first, then with the kernel on the twin.
+/// `recvmsg(2)`, or what a simpler call makes of it: with the engine first, then with the kernel on
+/// the twin.
 pub fn receive(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let mut part = iovec {
         iov_base: std::ptr::null_mut(),
@@ -180,7 +182,8 @@ fn receive_here(host: &Host, pair: &Pair, header: &mut msghdr, flags: c_int) -> 
     panic!("a receive call without end");
 }
 
-/// `sendmsg(2)`, or what a simpler call makes of it. What the engine leaves to the kernel is not sent: it may be for anybody.
+/// `sendmsg(2)`, or what a simpler call makes of it. What the engine leaves to the kernel is not
+/// sent: it may be for anybody.
 pub fn send(host: &Host, pair: &Pair, input: &mut Input<'_>) {
     let mut part = iovec {
         iov_base: std::ptr::null_mut(),

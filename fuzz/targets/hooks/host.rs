@@ -1,4 +1,5 @@
-//! An engine on the null device, an accelerated socket and its twin: a socket of the kernel's alone to which the same happens.
+//! An engine on the null device, an accelerated socket and its twin: a socket of the kernel's alone
+//! to which the same happens.
 
 use std::net::{SocketAddrV4, UdpSocket as KernelSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -40,7 +41,8 @@ impl Host {
     }
 }
 
-/// A namespace without any interface but loopback, where that is allowed: nothing gets onto a network.
+/// A namespace without any interface but loopback, where that is allowed: nothing gets onto a
+/// network.
 fn enter_own_namespace() {
     // SAFETY: unshare takes an integer; it changes the network of this thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {

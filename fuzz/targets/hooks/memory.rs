@@ -10,8 +10,8 @@ pub const PARTS_MAX: usize = 16;
 /// More than a datagram can carry.
 const GOOD_PAGES: usize = 32;
 
-/// Good pages, one that is not there, a read-only one, a good one, one for lists, one that is not there. What a page is never
-/// changes: the library remembers good ones.
+/// Good pages, one that is not there, a read-only one, a good one, one for lists, one that is not
+/// there. What a page is never changes: the library remembers good ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     start: *mut u8,
@@ -22,7 +22,8 @@ impl Memory {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let pages = GOOD_PAGES + 5;
-        // The same address in each run. What is beyond a large length there is no different from what is beyond it elsewhere.
+        // The same address in each run. What is beyond a large length there is no different from
+        // what is beyond it elsewhere.
         let hint = ptr::without_provenance_mut(1 << 44);
         // SAFETY: a hint alone: an anonymous mapping that touches no existing memory.
         let start = unsafe { libc::mmap(hint, pages * PAGE, access, flags, -1, 0) };
@@ -76,7 +77,8 @@ impl Memory {
         }
     }
 
-    /// Where a call finds `values`, so that what follows them is not there; aligned or not, or somewhere bad.
+    /// Where a call finds `values`, so that what follows them is not there; aligned or not, or
+    /// somewhere bad.
     pub fn place<T: Copy>(self, values: &[T], input: &mut Input<'_>) -> *mut T {
         let choice = input.byte();
         if choice.is_multiple_of(8) {

@@ -1,4 +1,5 @@
-//! The rest of a call that has done a part when its connection went to the kernel: there it would have waited for all, and so it does.
+//! The rest of a call that has done a part when its connection went to the kernel: there it would
+//! have waited for all, and so it does.
 
 use std::ptr;
 
@@ -7,7 +8,8 @@ use libc::{c_int, c_void, iovec, msghdr, ssize_t};
 use crate::guard::{errno, set_errno};
 use crate::real;
 
-/// Receives behind the first `done` octets, for a call with `MSG_WAITALL`. Returns how many there are then.
+/// Receives behind the first `done` octets, for a call with `MSG_WAITALL`. Returns how many there
+/// are then.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`, and the call have filled so many octets of its buffers.
@@ -43,8 +45,9 @@ pub(super) unsafe fn send(fd: c_int, header: &msghdr, flags: c_int, done: ssize_
     unsafe { go_on(header, done, send) }
 }
 
-/// Has `call` do what is behind the first `done` octets: what is left of a buffer, and then the other buffers. It is told whether these
-/// are the last ones. If it fails, what was done before is the result. Nothing is kept that a cancelled thread would leave behind.
+/// Has `call` do what is behind the first `done` octets: what is left of a buffer, and then the
+/// other buffers. It is told whether these are the last ones. If it fails, what was done before is
+/// the result. Nothing is kept that a cancelled thread would leave behind.
 ///
 /// # Safety
 /// The buffers of `header` must be readable as a list.

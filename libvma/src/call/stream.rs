@@ -15,7 +15,8 @@ use crate::sleep::sleep_until_woken;
 
 use super::rest;
 
-/// A receive call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
+/// A receive call on the stream that was found behind `fd`. `kernel` makes the same call to the
+/// kernel.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`.
@@ -32,7 +33,8 @@ pub(crate) unsafe fn receive_stream(
     unsafe { receive_stream_here(engine, fd, socket, header, flags) }.unwrap_or_else(kernel)
 }
 
-/// The part of it that is not the kernel's. `None`: the call is for the kernel, and nothing has happened to `header`.
+/// The part of it that is not the kernel's. `None`: the call is for the kernel, and nothing has
+/// happened to `header`.
 ///
 /// # Safety
 /// `header` must be valid for `recvmsg(2)`.
@@ -60,7 +62,8 @@ pub(crate) unsafe fn receive_stream_here(
     Some(received)
 }
 
-/// A send call on the stream that was found behind `fd`. `kernel` makes the same call to the kernel.
+/// A send call on the stream that was found behind `fd`. `kernel` makes the same call to the
+/// kernel.
 ///
 /// # Safety
 /// `header` must be valid for `sendmsg(2)`.
@@ -96,7 +99,8 @@ pub(crate) unsafe fn send_stream(
     sent
 }
 
-/// A call that sends octets of a file into a stream. `None`: it is for the kernel. `true`: the rest of it is.
+/// A call that sends octets of a file into a stream. `None`: it is for the kernel. `true`: the rest
+/// of it is.
 pub(crate) fn send_file(
     engine: &'static Engine<Device>,
     fd: c_int,
@@ -136,7 +140,8 @@ pub(crate) fn receive_into_pipe(
     })
 }
 
-/// `accept4(2)`: the new descriptor and its peer, or an errno. `None`: the kernel has a connection, or the listener.
+/// `accept4(2)`: the new descriptor and its peer, or an errno. `None`: the kernel has a connection,
+/// or the listener.
 pub(crate) fn accept(
     engine: &'static Engine<Device>,
     fd: c_int,

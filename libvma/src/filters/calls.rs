@@ -1,5 +1,5 @@
-//! The system calls that the library makes beside those that the program makes itself. The manual page lists them, and
-//! `tests/seccomp.rs` runs programs under filters that allow no others.
+//! The system calls that the library makes beside those that the program makes itself. The manual
+//! page lists them, and `tests/seccomp.rs` runs programs under filters that allow no others.
 
 /// When a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,8 @@ pub(crate) struct SystemCall {
     pub(crate) name: &'static str,
     pub(crate) number: libc::c_long,
     pub(crate) when: When,
-    /// Arguments as the library's own are, to a filter that looks at them. With these the call does nothing, but for `exit`.
+    /// Arguments as the library's own are, to a filter that looks at them. With these the call does
+    /// nothing, but for `exit`.
     #[allow(dead_code, reason = "not used by the test of the manual page")]
     pub(crate) arguments: [u64; 6],
 }

@@ -1,5 +1,6 @@
-//! Filters that were there before the program: a service manager's. Nobody shows their programs, so a child of this process tries the
-//! library's calls, in a way that does nothing, and is looked at: the one in which it ended is deadly.
+//! Filters that were there before the program: a service manager's. Nobody shows their programs, so
+//! a child of this process tries the library's calls, in a way that does nothing, and is looked at:
+//! the one in which it ended is deadly.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,8 +23,8 @@ fn count_in(status: &str) -> u32 {
         .unwrap_or(0)
 }
 
-/// The first call of the library that is deadly here, of those that it cannot do without. Those that it can are not made from here on
-/// if they are.
+/// The first call of the library that is deadly here, of those that it cannot do without. Those
+/// that it can are not made from here on if they are.
 pub(super) fn first_deadly() -> Option<&'static SystemCall> {
     let progress = shared_word()?;
     let mut first = 0;
@@ -62,9 +63,11 @@ fn shared_word() -> Option<ptr::NonNull<AtomicU32>> {
     (address != libc::MAP_FAILED).then(|| ptr::NonNull::new(address.cast()))?
 }
 
-/// Tries the calls from one on. The program sees no child: it sends no signal, and `wait(2)` does not find it (`__WCLONE`).
+/// Tries the calls from one on. The program sees no child: it sends no signal, and `wait(2)` does
+/// not find it (`__WCLONE`).
 fn try_from(first: usize, progress: ptr::NonNull<AtomicU32>) -> Tried {
-    // SAFETY: without CLONE_VM the child has a copy of everything, and makes system calls only until it ends.
+    // SAFETY: without CLONE_VM the child has a copy of everything, and makes system calls only
+    // until it ends.
     let child = unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) };
     if child == 0 {
         // SAFETY: the word is mapped.
@@ -97,7 +100,8 @@ fn try_from(first: usize, progress: ptr::NonNull<AtomicU32>) -> Tried {
     }
 }
 
-/// In the child. A signal of the filter's (`SECCOMP_RET_TRAP`) ends it, too, whatever handler the program has: it is blocked.
+/// In the child. A signal of the filter's (`SECCOMP_RET_TRAP`) ends it, too, whatever handler the
+/// program has: it is blocked.
 ///
 /// # Safety
 /// For a child of clone(2) that has its own memory.

@@ -1,5 +1,6 @@
-//! What a filter of system calls (seccomp(2)) says of a call: its program, run here as the kernel does it
-//! (`seccomp_check_filter` and `bpf_prog_run` of the kernel; linux/filter.h, linux/seccomp.h).
+//! What a filter of system calls (seccomp(2)) says of a call: its program, run here as the kernel
+//! does it (`seccomp_check_filter` and `bpf_prog_run` of the kernel; linux/filter.h,
+//! linux/seccomp.h).
 
 /// An instruction: `struct sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,8 @@ fn run(program: &[Instruction], data: &[u32; DATA_WORDS]) -> Option<u32> {
             _ => {
                 let other = if code & BY_INDEX != 0 { index } else { k };
                 match code & CLASS {
-                    // The kernel takes no program that divides by a zero of its own, and ends one that comes to do so.
+                    // The kernel takes no program that divides by a zero of its own, and ends one
+                    // that comes to do so.
                     ARITHMETIC if code & OPERATION == DIVIDE && other == 0 => {
                         return (code & BY_INDEX != 0).then_some(0);
                     }

@@ -1,8 +1,8 @@
-//! Which threads are inside the library, as others see it: so that one that has changed something can wait until nobody acts upon
-//! what was before.
+//! Which threads are inside the library, as others see it: so that one that has changed something
+//! can wait until nobody acts upon what was before.
 //!
-//! A thread that goes in and out writes to memory of its own and pays for nothing else. Who wants to know makes every thread run a
-//! barrier (`membarrier(2)`) and looks.
+//! A thread that goes in and out writes to memory of its own and pays for nothing else. Who wants
+//! to know makes every thread run a barrier (`membarrier(2)`) and looks.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -12,17 +12,19 @@ use libc::{c_int, c_void};
 
 use super::{INSIDE, THREAD, Thread, change_mask};
 
-/// The threads that have been inside and have not ended, each at a place of its own. Changed and followed under [`locked`].
+/// The threads that have been inside and have not ended, each at a place of its own. Changed and
+/// followed under [`locked`].
 static THREADS: DescriptorTable<AtomicPtr<Thread>> = DescriptorTable::new();
 
 /// How many threads are listed. Of more than that, the others are not waited for.
 const THREADS_MAX: c_int = 1 << 16;
 
-/// The key whose destructor takes a thread off the list when it ends, plus one; 0: there is none yet.
+/// The key whose destructor takes a thread off the list when it ends, plus one; 0: there is none
+/// yet.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// At the process's beginning: the list has room for most programs. A thread may come to be on it in a signal handler, where
-/// nothing should be allocated.
+/// At the process's beginning: the list has room for most programs. A thread may come to be on it
+/// in a signal handler, where nothing should be allocated.
 pub(crate) fn prepare() {
     let _ = THREADS.get_or_make(0);
     locked(|| {
@@ -57,7 +59,8 @@ fn key() -> Option<libc::pthread_key_t> {
         return Some(known - 1);
     }
     let mut key = 0;
-    // SAFETY: the key is writable, and the function lives as long as the library, which is never unloaded.
+    // SAFETY: the key is writable, and the function lives as long as the library, which is never
+    // unloaded.
     let result = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
     (result == 0).then(|| {
         KEY.store(key + 1, Ordering::Relaxed);
@@ -65,7 +68,8 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
-/// The thread ends, and its memory with it. It may still be inside now and then, in other destructors: unseen.
+/// The thread ends, and its memory with it. It may still be inside now and then, in other
+/// destructors: unseen.
 extern "C" fn ended(value: *mut c_void) {
     let place = c_int::try_from(value.addr()).ok();
     if let Some(place) = place.and_then(|number| THREADS.get(number - 1)) {

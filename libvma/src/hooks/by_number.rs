@@ -1,7 +1,9 @@
-//! `syscall(2)` for what the hooks have by name: programs, language runtimes and libraries make such calls by number, as `accept4` and
-//! `epoll_pwait2` where the C library is older than they are.
+//! `syscall(2)` for what the hooks have by name: programs, language runtimes and libraries make
+//! such calls by number, as `accept4` and `epoll_pwait2` where the C library is older than they
+//! are.
 //!
-//! The library's own calls come here as well, and go to the kernel: they are told by the address that they return to.
+//! The library's own calls come here as well, and go to the kernel: they are told by the address
+//! that they return to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -110,8 +112,8 @@ pub(crate) fn look() {
     unsafe { libc::dl_iterate_phdr(Some(object), std::ptr::null_mut()) };
 }
 
-/// Whether a call that returns to this address is for a hook: the program has made it, and it may have to do with a socket of ours. Takes
-/// no memory: allocators call here with their locks held.
+/// Whether a call that returns to this address is for a hook: the program has made it, and it may
+/// have to do with a socket of ours. Takes no memory: allocators call here with their locks held.
 pub(super) fn is_for_hooks(number: c_long, first: c_long, returns_to: usize) -> bool {
     let last = LAST.load(Ordering::Acquire);
     if last == 0 || (FIRST.load(Ordering::Relaxed)..last).contains(&returns_to) {
@@ -152,8 +154,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Makes the call as the function of its name does. `None`: it is for the kernel. The thread cannot be cancelled there, as in
-/// `syscall(2)`.
+/// Makes the call as the function of its name does. `None`: it is for the kernel. The thread cannot
+/// be cancelled there, as in `syscall(2)`.
 ///
 /// # Safety
 /// That of the system call of this number.

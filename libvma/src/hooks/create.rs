@@ -1,5 +1,5 @@
-//! Calls that make descriptors of other kinds. The number of one may still stand for a socket that was closed in a way that no
-//! hook has seen.
+//! Calls that make descriptors of other kinds. The number of one may still stand for a socket that
+//! was closed in a way that no hook has seen.
 
 use libc::c_int;
 

@@ -41,7 +41,8 @@ hook! {
     }
 }
 
-/// Whether a new TCP socket may be accelerated. The library starts for it only if rules leave any to it.
+/// Whether a new TCP socket may be accelerated. The library starts for it only if rules leave any
+/// to it.
 fn stream_opened(fd: c_int, family: Family, nonblocking: bool) -> bool {
     contained(|| {
         let engine = match runtime::engine() {
@@ -58,7 +59,8 @@ hook! {
     /// `close(2)`
     fn close(fd: c_int) -> c_int {
         if is_own(fd) {
-            // Programs that close every number there is must not take the interface away from their own sockets.
+            // Programs that close every number there is must not take the interface away from their
+            // own sockets.
             return fail(libc::EBADF);
         }
         forget(fd);
@@ -75,8 +77,8 @@ hook! {
     }
 }
 
-/// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has descriptors of its own, of which
-/// the library uses none.
+/// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has
+/// descriptors of its own, of which the library uses none.
 #[inline]
 pub(super) fn is_own(fd: c_int) -> bool {
     own::contains(fd) && is_the_programs_call()
@@ -182,7 +184,8 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
     }
 }
 
-/// Ends what `new` stands for, which is about to become a copy of `old`, unless the kernel will refuse that.
+/// Ends what `new` stands for, which is about to become a copy of `old`, unless the kernel will
+/// refuse that.
 fn replaced(old: c_int, new: c_int) {
     if old != new && (runtime::look_up(new).is_some() || runtime::has_ancestors()) && is_open(old) {
         forget(new);
@@ -221,7 +224,8 @@ fn make_room(old: c_int, new: c_int) -> Result<(), c_int> {
     fd_relocation::make(new)
 }
 
-/// `result` of an `fcntl(2)` is the lowest number from `from` on that is free, but for those of the library, which make room.
+/// `result` of an `fcntl(2)` is the lowest number from `from` on that is free, but for those of the
+/// library, which make room.
 fn lowest(fd: c_int, from: c_int, flags: c_int, result: c_int) -> c_int {
     if result < 0 && errno() != libc::EMFILE {
         return result;
@@ -329,7 +333,8 @@ fn controlled(fd: c_int, command: c_int, argument: *mut c_void, result: c_int) -
 }
 
 hook! {
-    /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or not.
+    /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or
+    /// not.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
         if is_own(fd) {
             return fail(libc::EBADF);

@@ -259,8 +259,8 @@ unsafe fn wait_for_watched(
     unsafe { back_from_kernel(engine, set, call, found, kept, begun_nsec) }
 }
 
-/// The kernel has reported `found` events, of which `kept` are the program's. If none are, the thread was called back because
-/// something comes past the kernel now: it goes on waiting.
+/// The kernel has reported `found` events, of which `kept` are the program's. If none are, the
+/// thread was called back because something comes past the kernel now: it goes on waiting.
 ///
 /// # Safety
 /// That of `epoll_wait_any`.

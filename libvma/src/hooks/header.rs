@@ -6,7 +6,8 @@ use libc::{c_int, iovec, msghdr};
 /// Most bytes of one call (`MAX_RW_COUNT`).
 const BYTES_MAX: usize = 0x7fff_f000;
 
-/// A header for one buffer and no address. Of a longer buffer the kernel, too, looks at so much only.
+/// A header for one buffer and no address. Of a longer buffer the kernel, too, looks at so much
+/// only.
 pub(super) fn one(part: &mut iovec) -> msghdr {
     part.iov_len = part.iov_len.min(BYTES_MAX);
     // SAFETY: all-zero is a value of this struct of integers and pointers.
@@ -16,8 +17,8 @@ pub(super) fn one(part: &mut iovec) -> msghdr {
     header
 }
 
-/// A header for the buffers of `readv(2)` or `writev(2)`. `None`: the call is for the kernel. There is no byte in them, and it does
-/// not even look at the socket; or it refuses the list.
+/// A header for the buffers of `readv(2)` or `writev(2)`. `None`: the call is for the kernel. There
+/// is no byte in them, and it does not even look at the socket; or it refuses the list.
 ///
 /// # Safety
 /// What `parts` leads to must be the program's own.

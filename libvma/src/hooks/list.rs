@@ -2,8 +2,9 @@
 
 use std::slice;
 
-/// Lets `use_list` have the `count` entries at `start` for as long as it runs. The kernel takes lists at any address; one that is
-/// not aligned is copied, and written back. A thread that is cancelled meanwhile leaves the copy behind.
+/// Lets `use_list` have the `count` entries at `start` for as long as it runs. The kernel takes
+/// lists at any address; one that is not aligned is copied, and written back. A thread that is
+/// cancelled meanwhile leaves the copy behind.
 ///
 /// # Safety
 /// The entries must be readable and writable, and the program's own.

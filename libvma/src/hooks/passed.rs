@@ -1,4 +1,5 @@
-//! Descriptors in messages (`SCM_RIGHTS`): whoever receives one sees the kernel's socket only, and has a new number for it.
+//! Descriptors in messages (`SCM_RIGHTS`): whoever receives one sees the kernel's socket only, and
+//! has a new number for it.
 
 use engine::user_memory::is_readable;
 use libc::{c_int, cmsghdr, msghdr};
@@ -63,8 +64,8 @@ unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
 /// `len` bytes must be readable.
 #[cold]
 unsafe fn for_each_part(control: *const u8, len: usize, mut each: impl FnMut(&[c_int])) {
-    /// Of a part of the control data: its length, and two numbers. Then come its data, and the next part at a multiple of this
-    /// from the first on (cmsg(3)).
+    /// Of a part of the control data: its length, and two numbers. Then come its data, and the next
+    /// part at a multiple of this from the first on (cmsg(3)).
     const HEAD_LEN: usize = size_of::<cmsghdr>().next_multiple_of(ALIGNMENT);
     const ALIGNMENT: usize = size_of::<usize>();
     let mut start = 0usize;

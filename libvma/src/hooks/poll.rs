@@ -13,7 +13,8 @@ use crate::guard::{contained, fail};
 use crate::runtime::{self, Device};
 use crate::{call, real};
 
-/// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the call one. `None`: there are none.
+/// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the
+/// call one. `None`: there are none.
 #[inline]
 pub(super) fn poll_ours(
     engine: &'static Engine<Device>,
@@ -34,7 +35,8 @@ pub(super) fn poll_ours(
 /// More than any descriptor can be (`fs.nr_open`).
 const NOT_OPEN: c_int = c_int::MAX;
 
-/// `poll(2)` with numbers of the library's among the descriptors. To the program they are not open: the call does not wait.
+/// `poll(2)` with numbers of the library's among the descriptors. To the program they are not open:
+/// the call does not wait.
 #[cold]
 fn poll_with_own(fds: &mut [pollfd]) -> c_int {
     let mut seen = fds.to_vec();
@@ -116,7 +118,8 @@ hook! {
     /// `poll(2)` with `_FORTIFY_SOURCE`
     fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, size: size_t) -> c_int {
         if (size / size_of::<pollfd>()) < count as usize {
-            // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
+            // SAFETY: the arguments are the caller's own; the C library ends a program that would
+            // overflow.
             return unsafe { real::__poll_chk(fds, count, timeout, size) };
         }
         // SAFETY: the arguments are the caller's own.
@@ -160,7 +163,8 @@ hook! {
         size: size_t,
     ) -> c_int {
         if (size / size_of::<pollfd>()) < count as usize {
-            // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
+            // SAFETY: the arguments are the caller's own; the C library ends a program that would
+            // overflow.
             return unsafe { real::__ppoll_chk(fds, count, timeout, mask, size) };
         }
         // SAFETY: the arguments are the caller's own.
@@ -168,8 +172,8 @@ hook! {
     }
 }
 
-/// How many descriptors a call has, all writable, if the library may have to do with it. `None`: it has not, or the kernel refuses
-/// the list.
+/// How many descriptors a call has, all writable, if the library may have to do with it. `None`: it
+/// has not, or the kernel refuses the list.
 ///
 /// # Safety
 /// What `fds` leads to must be the caller's own.

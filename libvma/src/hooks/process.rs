@@ -10,8 +10,9 @@ use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
 use crate::{process_state, real, runtime, start, started_with};
 
-/// The program that `execute` starts finds in its sockets what waits for it in user space. If it does not start, the sockets
-/// are accelerated again. In a child: what it inherits stays with the process that has it, until the program asks for it, if that can.
+/// The program that `execute` starts finds in its sockets what waits for it in user space. If it
+/// does not start, the sockets are accelerated again. In a child: what it inherits stays with the
+/// process that has it, until the program asks for it, if that can.
 fn executing(program: Program, environment: Strings, execute: impl FnOnce() -> c_int) -> c_int {
     let engine = runtime::engine();
     // SAFETY: the arguments are the caller's own.
@@ -112,7 +113,8 @@ hook! {
 }
 
 hook! {
-    /// `daemon(3)`: the process forks and ends inside of the C library, and its child goes on with the sockets.
+    /// `daemon(3)`: the process forks and ends inside of the C library, and its child goes on with
+    /// the sockets.
     fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int {
         if let Some(engine) = runtime::engine() {
             let _ = contained(|| engine.leave_everything_to_kernel());
@@ -123,7 +125,8 @@ hook! {
 }
 
 hook! {
-    /// `posix_spawn_file_actions_adddup2(3)`: the program that is to be started shall use the descriptor.
+    /// `posix_spawn_file_actions_adddup2(3)`: the program that is to be started shall use the
+    /// descriptor.
     fn posix_spawn_file_actions_adddup2(
         actions: *mut posix_spawn_file_actions_t,
         fd: c_int,

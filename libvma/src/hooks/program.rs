@@ -1,5 +1,5 @@
-//! Whether a program that is about to be started will have the library, and so can ask for sockets that it inherits. Looked at only when there
-//! are some.
+//! Whether a program that is about to be started will have the library, and so can ask for sockets
+//! that it inherits. Looked at only when there are some.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::fs::{self, File};
@@ -112,7 +112,8 @@ unsafe fn is_preloaded(environment: Strings) -> bool {
     if unsafe { names_library(environment, name) } {
         return true;
     }
-    // Where it is not by the variable that this process has the library, as with /etc/ld.so.preload, others have it as well.
+    // Where it is not by the variable that this process has the library, as with
+    // /etc/ld.so.preload, others have it as well.
     fs::read("/proc/self/environ").is_ok_and(|all| {
         !all.split(|byte| *byte == 0)
             .any(|variable| preloads(variable, name))
@@ -143,7 +144,8 @@ fn find(file: &Path) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Whether the dynamic linker starts the program, and heeds the variable. What cannot be executed is nobody's concern.
+/// Whether the dynamic linker starts the program, and heeds the variable. What cannot be executed
+/// is nobody's concern.
 fn is_dynamic(path: &Path, may_be_script: bool) -> bool {
     /// S_ISUID and S_ISGID
     const RAISES: u32 = 0o6000;

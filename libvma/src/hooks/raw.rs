@@ -1,6 +1,8 @@
-//! `syscall(2)`: system calls by number. libuv closes descriptors so, sends and receives several datagrams, and uses `io_uring`; of
-//! those the hooks have to know, of calls that give up rights, as Go's runtime and libcap make them, and of those on sockets of ours (`by_number.rs`). All
-//! others go straight to the kernel, in the instructions of the C library's own function: a child of `clone(2)` may return from here on another stack.
+//! `syscall(2)`: system calls by number. libuv closes descriptors so, sends and receives several
+//! datagrams, and uses `io_uring`; of those the hooks have to know, of calls that give up rights,
+//! as Go's runtime and libcap make them, and of those on sockets of ours (`by_number.rs`). All
+//! others go straight to the kernel, in the instructions of the C library's own function: a child
+//! of `clone(2)` may return from here on another stack.
 
 use std::arch::naked_asm;
 
@@ -17,7 +19,8 @@ use crate::{epoll_waits, guard, process_state};
 #[unsafe(naked)]
 #[allow(unreachable_pub, reason = "exported by its C name")]
 pub unsafe extern "C" fn syscall() {
-    // The arguments behind the number move down by one register, and the stack stays as it is: the hooks return to the caller.
+    // The arguments behind the number move down by one register, and the stack stays as it is: the
+    // hooks return to the caller.
     naked_asm!(
         "cmp rdi, {close_number}",
         "je 2f",
@@ -91,7 +94,8 @@ pub unsafe extern "C" fn syscall() {
         "mov rdx, rcx",
         "mov rcx, r8",
         "jmp {register}",
-        // The last argument that is on the stack, and where the call returns to; aligned for the call.
+        // The last argument that is on the stack, and where the call returns to; aligned for the
+        // call.
         "8:",
         "mov rax, [rsp]",
         "mov r11, [rsp + 8]",
@@ -185,7 +189,8 @@ unsafe extern "C" fn by_number(
     type Call =
         unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
     type Straight = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
-    // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up to six.
+    // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up
+    // to six.
     let call = unsafe { std::mem::transmute::<Straight, Call>(straight) };
     // SAFETY: the caller's promise.
     unsafe { call(number, first, second, third, fourth, fifth, sixth) }
@@ -200,7 +205,8 @@ macro_rules! straight_calls {
             pub(super) unsafe fn $name($($argument: $type),*) -> c_long {
                 type Call = unsafe extern "C" fn(c_long, $($type),*) -> c_long;
                 type Straight = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
-                // SAFETY: it passes on as many arguments as it is called with, by registers and the stack, up to six.
+                // SAFETY: it passes on as many arguments as it is called with, by registers and the
+                // stack, up to six.
                 let call = unsafe { std::mem::transmute::<Straight, Call>(straight) };
                 // SAFETY: the caller's promise.
                 unsafe { call(libc::$number, $($argument),*) }
@@ -224,8 +230,9 @@ extern "C" fn failed(result: c_long) -> c_long {
     -1
 }
 
-/// As `close`, for descriptors of ours. Of others only threads are told that wait for them, for memory allocators call here with their
-/// locks held, as they begin; and the library's own are closed, as by an instruction of the program's.
+/// As `close`, for descriptors of ours. Of others only threads are told that wait for them, for
+/// memory allocators call here with their locks held, as they begin; and the library's own are
+/// closed, as by an instruction of the program's.
 ///
 /// # Safety
 /// That of `close(2)`.
@@ -243,7 +250,8 @@ unsafe extern "C" fn close(fd: c_int) -> c_long {
     unsafe { straight(libc::SYS_close, fd.into(), 0, 0, 0, 0) }
 }
 
-/// Calls that change what the thread may do, filters of system calls included. They have five arguments at most, which are where the caller has put them.
+/// Calls that change what the thread may do, filters of system calls included. They have five
+/// arguments at most, which are where the caller has put them.
 ///
 /// # Safety
 /// That of the system call of this number.

@@ -27,7 +27,8 @@ hook! {
     /// `recv(2)` with `_FORTIFY_SOURCE`
     fn __recv_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t, flags: c_int) -> ssize_t {
         if len > size {
-            // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
+            // SAFETY: the arguments are the caller's own; the C library ends a program that would
+            // overflow.
             return unsafe { real::__recv_chk(fd, buffer, len, size, flags) };
         }
         // SAFETY: the arguments are the caller's own.
@@ -99,7 +100,8 @@ hook! {
         from_len: *mut socklen_t,
     ) -> ssize_t {
         if len > size {
-            // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
+            // SAFETY: the arguments are the caller's own; the C library ends a program that would
+            // overflow.
             return unsafe { real::__recvfrom_chk(fd, buffer, len, size, flags, from, from_len) };
         }
         // SAFETY: the arguments are the caller's own.
@@ -195,7 +197,8 @@ hook! {
     /// `read(2)` with `_FORTIFY_SOURCE`
     fn __read_chk(fd: c_int, buffer: *mut c_void, len: size_t, size: size_t) -> ssize_t {
         if len > size {
-            // SAFETY: the arguments are the caller's own; the C library ends a program that would overflow.
+            // SAFETY: the arguments are the caller's own; the C library ends a program that would
+            // overflow.
             return unsafe { real::__read_chk(fd, buffer, len, size) };
         }
         // SAFETY: the arguments are the caller's own.

@@ -42,7 +42,8 @@ impl Ours {
     }
 }
 
-/// The time of a `recvmmsg(2)`: it is looked at after each message only, and what was left of it then is given back.
+/// The time of a `recvmmsg(2)`: it is looked at after each message only, and what was left of it
+/// then is given back.
 struct Time {
     begun: Instant,
     asked: Duration,
@@ -146,7 +147,8 @@ hook! {
     }
 }
 
-/// Returns the call's result, and the error with which it has ended behind the first message, if that is worth another call's while.
+/// Returns the call's result, and the error with which it has ended behind the first message, if
+/// that is worth another call's while.
 ///
 /// # Safety
 /// What `messages` leads to must be the program's own.

@@ -9,7 +9,8 @@ use super::{filter, hook};
 use crate::guard::{contained, fail};
 use crate::{filters, real, runtime};
 
-/// Makes a call that changes what the program may do. What takes the rights that go with it is done before.
+/// Makes a call that changes what the program may do. What takes the rights that go with it is done
+/// before.
 fn changing(
     change: Option<RightsChange>,
     whose: Whose,
@@ -82,7 +83,8 @@ hook! {
 /// # Safety
 /// What the pointers lead to must be the program's own.
 unsafe fn capabilities(header: *const c_void, sets: *const c_void) -> Option<RightsChange> {
-    /// `_LINUX_CAPABILITY_VERSION_1` of include/uapi/linux/capability.h: sets of 32 bits, in one part.
+    /// `_LINUX_CAPABILITY_VERSION_1` of include/uapi/linux/capability.h: sets of 32 bits, in one
+    /// part.
     const VERSION_1: u32 = 0x1998_0330;
     const VERSION_2: u32 = 0x2007_1026;
     const VERSION_3: u32 = 0x2008_0522;

@@ -9,7 +9,8 @@ use super::{create, descriptor, epoll, transfer};
 use crate::guard::{self, contained};
 use crate::{process_state, runtime};
 
-/// What a ring does is seen neither by the hooks nor before the kernel does it: every socket is the kernel's, also those to come.
+/// What a ring does is seen neither by the hooks nor before the kernel does it: every socket is the
+/// kernel's, also those to come.
 #[cold]
 fn leave_all_to_kernel(why: &str) {
     if io_uring::becomes_unseen()
@@ -126,8 +127,8 @@ pub(super) unsafe extern "C" fn io_uring_register(
     argument: *mut c_void,
     count: c_uint,
 ) -> c_long {
-    /// Tables of descriptors, of the ring's own, too: `IORING_REGISTER_FILES`, `_FILES_UPDATE`, `_FILES2`, `_FILES_UPDATE2`,
-    /// `_RING_FDS`.
+    /// Tables of descriptors, of the ring's own, too: `IORING_REGISTER_FILES`, `_FILES_UPDATE`,
+    /// `_FILES2`, `_FILES_UPDATE2`, `_RING_FDS`.
     const TABLES: [c_uint; 5] = [2, 6, 13, 14, 20];
     if TABLES.contains(&what) {
         leave_all_to_kernel("a table of descriptors");

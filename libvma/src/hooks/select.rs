@@ -86,7 +86,8 @@ hook! {
     }
 }
 
-/// `select(2)` and `pselect(2)`. `wait` reads the timeout, if the call is ours. `None`: it is for the kernel.
+/// `select(2)` and `pselect(2)`. `wait` reads the timeout, if the call is ours. `None`: it is for
+/// the kernel.
 ///
 /// # Safety
 /// The sets must be as `Sets::with_ours` asks.
@@ -123,7 +124,8 @@ unsafe fn select_any(
     unsafe { select_ours(engine, &sets, wait, mask, kernel) }
 }
 
-/// A timeout of the caller's, in nanoseconds, with room for what is left of it. `Err`: the kernel says what it thinks of it.
+/// A timeout of the caller's, in nanoseconds, with room for what is left of it. `Err`: the kernel
+/// says what it thinks of it.
 ///
 /// # Safety
 /// What it leads to must be the caller's own.
@@ -189,7 +191,8 @@ const NONE: pollfd = pollfd {
     revents: 0,
 };
 
-/// The three sets of a `select(2)`. Programs with more than `FD_SETSIZE` descriptors pass longer sets than the type says.
+/// The three sets of a `select(2)`. Programs with more than `FD_SETSIZE` descriptors pass longer
+/// sets than the type says.
 struct Sets {
     count: c_int,
     sets: [*mut fd_set; 3],
@@ -199,7 +202,8 @@ impl Sets {
     /// The sets, if a descriptor in them stands for something of ours.
     ///
     /// # Safety
-    /// The sets must be null or valid for `count` descriptors, or for as many as the kernel's table of them has.
+    /// The sets must be null or valid for `count` descriptors, or for as many as the kernel's table
+    /// of them has.
     #[inline]
     unsafe fn with_ours(
         engine: &Engine<Device>,
@@ -244,7 +248,8 @@ impl Sets {
             })
     }
 
-    /// The sets are about to be used, perhaps with something in them that ancestors of the process have in user space.
+    /// The sets are about to be used, perhaps with something in them that ancestors of the process
+    /// have in user space.
     ///
     /// # Safety
     /// That of `with_ours`.
@@ -261,7 +266,8 @@ impl Sets {
         }
     }
 
-    /// Whether the sets can be read and written, as `select(2)` does. If not, the kernel refuses them.
+    /// Whether the sets can be read and written, as `select(2)` does. If not, the kernel refuses
+    /// them.
     #[inline]
     fn are_writable(&self) -> bool {
         let len = self.word_count() * size_of::<u64>();
@@ -383,8 +389,8 @@ impl Sets {
     }
 }
 
-/// How many descriptors the kernel looks at: not more than its table has (`fs/select.c`). Programs rely on that, which pass the
-/// limit on descriptors and sets of `FD_SETSIZE`.
+/// How many descriptors the kernel looks at: not more than its table has (`fs/select.c`). Programs
+/// rely on that, which pass the limit on descriptors and sets of `FD_SETSIZE`.
 fn kernel_count(count: c_int) -> c_int {
     if count <= libc::FD_SETSIZE as c_int {
         return count;

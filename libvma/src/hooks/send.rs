@@ -25,7 +25,8 @@ hook! {
         let kernel = || unsafe { real::sendto(fd, buffer, len, flags, to, to_len) };
         let mut part = iovec { iov_base: buffer.cast_mut(), iov_len: len };
         let Some((engine, socket)) = runtime::own_udp(fd) else {
-            // SAFETY: the buffer is the caller's, valid for sendto(2). Of a stream the address means nothing.
+            // SAFETY: the buffer is the caller's, valid for sendto(2). Of a stream the address
+            // means nothing.
             return unsafe { stream::send(fd, &mut header::one(&mut part), flags, kernel) };
         };
         let mut header = header::one(&mut part);
@@ -139,7 +140,8 @@ hook! {
             }
             let saved = errno();
             let follows = if index + 1 < count { Follows::Message } else { Follows::Unknown };
-            // SAFETY: the message is the caller's, valid for sendmsg(2); the header is the first field.
+            // SAFETY: the message is the caller's, valid for sendmsg(2); the header is the first
+            // field.
             let result = unsafe { send_message(fd, message.cast::<msghdr>(), flags, follows) };
             let Ok(len) = c_uint::try_from(result) else {
                 if sent == 0 {

@@ -15,7 +15,8 @@ use crate::guard::{contained, errno, fail};
 use crate::{call, internal_thread, real, runtime};
 use stream_calls::SIOCATMARK;
 
-/// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its result on.
+/// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its
+/// result on.
 #[inline]
 pub(super) fn traced(name: &str, fd: c_int, result: c_int) -> c_int {
     if log::log_enabled!(log::Level::Trace) {
@@ -86,7 +87,8 @@ fn followed(name: &str, fd: c_int, result: c_int) -> c_int {
 }
 
 hook! {
-    /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's from here on.
+    /// `shutdown(2)`: what it ends are calls on the kernel's socket, so they must be the kernel's
+    /// from here on.
     fn shutdown(fd: c_int, how: c_int) -> c_int {
         runtime::recall(fd);
         if let Some(result) = stream_calls::shut_down(fd, how) {
@@ -331,7 +333,8 @@ hook! {
     /// `listen(2)`
     fn listen(fd: c_int, backlog: c_int) -> c_int {
         runtime::recall(fd);
-        // Before, if it has its port: what comes from here on must not find the kernel's socket alone.
+        // Before, if it has its port: what comes from here on must not find the kernel's socket
+        // alone.
         let listens = |is_made: bool| {
             if let Some((engine, socket)) = runtime::stream(fd) {
                 let _ = contained(|| {
@@ -354,9 +357,11 @@ hook! {
     }
 }
 
-/// For the requests for the time of the last datagram: nanoseconds in the unit of the second word of the answer.
+/// For the requests for the time of the last datagram: nanoseconds in the unit of the second word
+/// of the answer.
 fn stamp_unit(request: c_ulong) -> Option<u64> {
-    // include/uapi/asm-generic/sockios.h and linux/sockios.h: the old forms, and those with 64 bits.
+    // include/uapi/asm-generic/sockios.h and linux/sockios.h: the old forms, and those with 64
+    // bits.
     match request {
         0x8906 | 0x8010_8906 => Some(1000),
         0x8907 | 0x8010_8907 => Some(1),
@@ -365,7 +370,8 @@ fn stamp_unit(request: c_ulong) -> Option<u64> {
 }
 
 hook! {
-    /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or not.
+    /// `ioctl(2)`. It takes its third argument in the same register whether that is variadic or
+    /// not.
     fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
         match request {
             libc::FIONBIO | libc::FIOASYNC | libc::FIONREAD | FIOSETOWN | SIOCSPGRP => {

@@ -1,4 +1,5 @@
-//! Functions of the C library that start a program by themselves: neither a fork nor an exec of theirs is seen.
+//! Functions of the C library that start a program by themselves: neither a fork nor an exec of
+//! theirs is seen.
 
 use libc::{FILE, c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 

@@ -29,7 +29,8 @@ fn closing(stream: *mut FILE) {
 }
 
 hook! {
-    /// `fdopen(3)`: what reads and writes the stream are functions of the C library that call the kernel themselves.
+    /// `fdopen(3)`: what reads and writes the stream are functions of the C library that call the
+    /// kernel themselves.
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
         if is_own(fd) {
             set_errno(libc::EBADF);
@@ -44,7 +45,8 @@ hook! {
     }
 }
 
-/// The C library is about to write to the descriptor itself. Whether it may: not if that is the library's.
+/// The C library is about to write to the descriptor itself. Whether it may: not if that is the
+/// library's.
 fn is_left_to_printing(fd: c_int) -> bool {
     if is_own(fd) {
         return false;

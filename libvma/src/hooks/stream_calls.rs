@@ -343,8 +343,8 @@ pub(super) unsafe fn option(
     Some(0)
 }
 
-/// A `getsockopt(2)` for the headers of the segment that has opened a connection past the kernel. They are told once. `None`: the kernel's
-/// socket has them, or nobody.
+/// A `getsockopt(2)` for the headers of the segment that has opened a connection past the kernel.
+/// They are told once. `None`: the kernel's socket has them, or nobody.
 ///
 /// # Safety
 /// What the pointers lead to must be the caller's own.

@@ -9,7 +9,8 @@ use crate::{guard, real};
 const ASYNCHRONOUS: c_int = 1;
 
 hook! {
-    /// `pthread_setcanceltype(3)`: a thread that may be cancelled at any instruction must not be while it is in the library.
+    /// `pthread_setcanceltype(3)`: a thread that may be cancelled at any instruction must not be
+    /// while it is in the library.
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
         // Before the thread can be cancelled, so that the note is made.
         guard::may_be_cancelled_anywhere(kind == ASYNCHRONOUS);

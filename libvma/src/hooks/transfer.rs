@@ -25,8 +25,9 @@ pub(super) fn leave_to_kernel(fd: c_int, reason: Reason) {
 const SPLICE_FLAGS: c_uint =
     libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
 
-/// `splice(2)` without offsets of which one end is a stream of ours. `None`: it is the kernel's. `kernel` makes the same call to it,
-/// which does not come to the stream where the other end is no pipe.
+/// `splice(2)` without offsets of which one end is a stream of ours. `None`: it is the kernel's.
+/// `kernel` makes the same call to it, which does not come to the stream where the other end is no
+/// pipe.
 fn splice_here(
     from: c_int,
     to: c_int,
@@ -132,7 +133,8 @@ unsafe fn send_file_here(
     if socket.is_left_to_kernel() || runtime::look_up(from).is_some() {
         return None;
     }
-    // SAFETY: the arguments are the caller's own. It does not come to the stream, whose kernel's socket would refuse data.
+    // SAFETY: the arguments are the caller's own. It does not come to the stream, whose kernel's
+    // socket would refuse data.
     let refused = || Some(unsafe { real::sendfile(to, from, offset, count) });
     if socket.appends() || !offset.is_null() && !is_readable(offset, size_of::<off64_t>()) {
         return refused();

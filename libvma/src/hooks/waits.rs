@@ -13,7 +13,8 @@ pub(super) fn msec_to_nsec(timeout: c_int) -> Option<u64> {
     u64::try_from(timeout).ok().map(|msec| msec * 1_000_000)
 }
 
-/// A timeout of the caller's, in nanoseconds. `Err`: not a time; the kernel says what it thinks of it.
+/// A timeout of the caller's, in nanoseconds. `Err`: not a time; the kernel says what it thinks of
+/// it.
 ///
 /// # Safety
 /// What it leads to must be the caller's own.

@@ -1,11 +1,12 @@
 //! Standard error, as long as the program means it to be that.
 //!
-//! A daemon closes descriptor 2, and the number goes to the next thing that it opens: a database, or a connection. A log line
-//! must not end up there. So descriptor 2 is for the log while it is what the process was started with, or what the program
-//! has put there on purpose (`dup2`, `freopen` and the like), or something that cannot be harmed: a terminal,
-//! `/dev/null`, or a file opened for appending, which is what log files are. Otherwise lines are dropped; `VMA_LOG_FILE` is
-//! the place for them. A copy of the original standard error would not do: whoever reads the other end of that pipe waits
-//! until the last copy is closed.
+//! A daemon closes descriptor 2, and the number goes to the next thing that it opens: a database,
+//! or a connection. A log line must not end up there. So descriptor 2 is for the log while it is
+//! what the process was started with, or what the program has put there on purpose (`dup2`,
+//! `freopen` and the like), or something that cannot be harmed: a terminal, `/dev/null`, or a file
+//! opened for appending, which is what log files are. Otherwise lines are dropped; `VMA_LOG_FILE`
+//! is the place for them. A copy of the original standard error would not do: whoever reads the
+//! other end of that pipe waits until the last copy is closed.
 
 use std::mem;
 use std::ptr;
@@ -31,8 +32,8 @@ pub(super) fn process_starts() {
     adopt();
 }
 
-/// What descriptor 2 is from here on is meant to be standard error. A child of `vfork(2)`, which has our memory but not our
-/// descriptors, means its own.
+/// What descriptor 2 is from here on is meant to be standard error. A child of `vfork(2)`, which
+/// has our memory but not our descriptors, means its own.
 pub(crate) fn adopt() {
     if stats::process_id() != PROCESS.load(Ordering::Relaxed) {
         return;

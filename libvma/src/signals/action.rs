@@ -1,5 +1,5 @@
-//! What the program has installed for each signal: handler and flags in one word, so that the wrapper never runs one handler
-//! with another's flags.
+//! What the program has installed for each signal: handler and flags in one word, so that the
+//! wrapper never runs one handler with another's flags.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,7 +4,8 @@ use libc::{c_int, c_void, siginfo_t};
 
 use super::{death, stand_in};
 
-/// From here on the process survives that its statistics file is truncated, unless a thread has the signal blocked.
+/// From here on the process survives that its statistics file is truncated, unless a thread has the
+/// signal blocked.
 pub(crate) fn survive_truncated_statistics() {
     stand_in::install(libc::SIGBUS, bus_error);
 }

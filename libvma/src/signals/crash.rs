@@ -1,8 +1,10 @@
-//! `VMA_HANDLE_SIGSEGV`: a crash leaves a backtrace in the log, then ends the process as it would have.
+//! `VMA_HANDLE_SIGSEGV`: a crash leaves a backtrace in the log, then ends the process as it would
+//! have.
 //!
-//! The handler allocates nothing. It walks the stack with the C library's `backtrace(3)`, which was called once before so that
-//! its unwinder is loaded, and names functions with `dladdr(3)`. Should it crash itself, the kernel ends the process at once:
-//! the signal is blocked, and its default action in force.
+//! The handler allocates nothing. It walks the stack with the C library's `backtrace(3)`, which was
+//! called once before so that its unwinder is loaded, and names functions with `dladdr(3)`. Should
+//! it crash itself, the kernel ends the process at once: the signal is blocked, and its default
+//! action in force.
 
 use std::ffi::{CStr, c_char};
 use std::fmt::{self, Write};

@@ -1,5 +1,6 @@
-//! Signals whose default action ends the process, where the program has asked for nothing else: what its connections were given to send
-//! is the kernel's first, which goes on to deliver it and tells the peers, as it does when any process ends.
+//! Signals whose default action ends the process, where the program has asked for nothing else:
+//! what its connections were given to send is the kernel's first, which goes on to deliver it and
+//! tells the peers, as it does when any process ends.
 
 use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
@@ -44,7 +45,8 @@ pub(crate) fn hand_over_before_death() {
     }
 }
 
-/// The first process of a PID namespace: signals without a handler do not end it. A child may become one and inherit the handler.
+/// The first process of a PID namespace: signals without a handler do not end it. A child may
+/// become one and inherit the handler.
 fn is_init() -> bool {
     stats::process_id() == 1
 }
@@ -69,8 +71,8 @@ pub(super) extern "C" fn dies(signal: c_int, info: *mut siginfo_t, context: *mut
     unsafe { stand_in::act_as_usual(signal, info) };
 }
 
-/// The kernel has everything then, but for what takes too long. A thread that has a fault inside the library may hold locks, which
-/// that would wait for. Async-signal-safe.
+/// The kernel has everything then, but for what takes too long. A thread that has a fault inside
+/// the library may hold locks, which that would wait for. Async-signal-safe.
 pub(super) fn hand_over() {
     if let Some(engine) = process_state::engine_at_hand().filter(|_| !guard::is_inside()) {
         engine.process_ends_by_signal();

@@ -1,4 +1,5 @@
-//! One thread at a time installs a handler: what is published for the wrapper and what the kernel knows must be of one call.
+//! One thread at a time installs a handler: what is published for the wrapper and what the kernel
+//! knows must be of one call.
 //!
 //! `sigaction(2)` may be called in handlers, so every signal is blocked meanwhile.
 
@@ -6,7 +7,8 @@ use std::marker::PhantomData;
 
 use crate::{guard, process_state};
 
-/// Every signal, those of the C library's own included: a thread that is cancelled here would stop all others.
+/// Every signal, those of the C library's own included: a thread that is cancelled here would stop
+/// all others.
 const EVERY_SIGNAL: u64 = u64::MAX;
 
 /// The thread installs handlers, until this is dropped.

@@ -1,5 +1,6 @@
-//! Handlers of the library in the place of a signal's default action, where the program has no handler of its own. The program
-//! does not see them: it is told `SIG_DFL`, and a handler that it installs takes their place.
+//! Handlers of the library in the place of a signal's default action, where the program has no
+//! handler of its own. The program does not see them: it is told `SIG_DFL`, and a handler that it
+//! installs takes their place.
 
 use std::mem;
 use std::ptr;
@@ -17,8 +18,8 @@ static STAND_INS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNA
 static FLAGS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
 static MASKS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 
-/// Puts `handler` in the place of the default action, instead of a stand-in that there is. When it runs, the default action is in
-/// force again, and [`act_as_usual`] brings it about.
+/// Puts `handler` in the place of the default action, instead of a stand-in that there is. When it
+/// runs, the default action is in force again, and [`act_as_usual`] brings it about.
 pub(super) fn install(signal: c_int, handler: Handler) {
     if let Some(index) = super::index(signal) {
         let _alone = Installation::begin();
@@ -34,8 +35,9 @@ pub(super) fn install_first(signal: c_int, handler: Handler) {
     }
 }
 
-/// Where the default action is in force now, the stand-in takes its place, if there is one; the program never sees the `unseen`
-/// ones of its flags. No other thread installs a handler. Async-signal-safe.
+/// Where the default action is in force now, the stand-in takes its place, if there is one; the
+/// program never sees the `unseen` ones of its flags. No other thread installs a handler.
+/// Async-signal-safe.
 pub(super) fn replace_default(signal: c_int, unseen: c_int) {
     let Some(index) = super::index(signal) else {
         return;
@@ -82,8 +84,9 @@ pub(super) fn hide(index: usize, seen: &mut libc::sigaction) {
     }
 }
 
-/// Lets the signal have its default action as soon as its handler, the caller, returns: a fault happens once more by itself,
-/// with the registers that a core dump should show; anything else is sent again.
+/// Lets the signal have its default action as soon as its handler, the caller, returns: a fault
+/// happens once more by itself, with the registers that a core dump should show; anything else is
+/// sent again.
 ///
 /// # Safety
 /// `info` must be a signal handler's.
@@ -100,7 +103,8 @@ pub(super) unsafe fn act_as_usual(signal: c_int, info: *mut siginfo_t) {
     }
 }
 
-/// Whether the interrupted instruction is at fault, and not an event that the kernel has told of meanwhile.
+/// Whether the interrupted instruction is at fault, and not an event that the kernel has told of
+/// meanwhile.
 fn happens_again(signal: c_int, code: c_int) -> bool {
     const BUS_MCEERR_AO: c_int = 5;
     const SEGV_MTEAERR: c_int = 8;

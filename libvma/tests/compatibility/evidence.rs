@@ -20,8 +20,8 @@ pub(crate) struct PastKernel {
     pub(crate) datagrams: Vec<(String, u64)>,
 }
 
-/// Opens the statistics of every process that publishes them in `directory` while `body` runs; the mappings show the
-/// last state also when the process has ended and its file is gone.
+/// Opens the statistics of every process that publishes them in `directory` while `body` runs; the
+/// mappings show the last state also when the process has ended and its file is gone.
 pub(crate) fn past_kernel<T>(directory: &Path, body: impl FnOnce() -> T) -> (T, PastKernel) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -6,7 +6,8 @@ use testkit::{Skip, needs};
 pub(crate) struct Program {
     /// What it needs beyond what every Debian system has: lines of `testkit::needs`.
     needs: &'static [&'static str],
-    /// A program of its that talks UDP over IPv4 with another machine, and must do so past the kernel; "": whichever it is.
+    /// A program of its that talks UDP over IPv4 with another machine, and must do so past the
+    /// kernel; "": whichever it is.
     pub(crate) accelerated: Option<&'static str>,
     /// Takes out of its output what differs between two runs.
     pub(crate) normalise: fn(&str) -> String,
@@ -111,7 +112,8 @@ programs! {
     ngtcp2: needs(&["gtlsserver", "gtlsclient", "openssl"]).accelerated_in("gtlsserver"),
 }
 
-/// Without the words of ip(8) about the namespaces of other tests, which come and go while it looks.
+/// Without the words of ip(8) about the namespaces of other tests, which come and go while it
+/// looks.
 fn without_other_namespaces(output: &str) -> String {
     let output = without(output, "Peer netns reference is invalid");
     without(&output, "Dump was interrupted and may be inconsistent")

@@ -1,5 +1,5 @@
-//! Where a program runs: a namespace joined to its peer's, a directory of its own, and an environment that is the same
-//! every time.
+//! Where a program runs: a namespace joined to its peer's, a directory of its own, and an
+//! environment that is the same every time.
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -18,8 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// How long processes that the program does not wait for may take to end.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The namespaces and the directory of one program. The directory holds `home`, made anew for each run, `log` and
-/// `statistics`, and a copy of the library.
+/// The namespaces and the directory of one program. The directory holds `home`, made anew for each
+/// run, `log` and `statistics`, and a copy of the library.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pair: Pair,
@@ -46,7 +46,8 @@ pub(crate) struct Run {
 }
 
 impl Stage {
-    /// Makes the namespaces and the directory. `own_program`: a program of the workspace's that the script runs.
+    /// Makes the namespaces and the directory. `own_program`: a program of the workspace's that the
+    /// script runs.
     ///
     /// # Panics
     ///

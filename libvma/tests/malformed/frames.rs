@@ -70,7 +70,8 @@ impl Frame {
         bytes
     }
 
-    /// The frame with `text` as payload after `change`; the IP checksum is right whatever was changed.
+    /// The frame with `text` as payload after `change`; the IP checksum is right whatever was
+    /// changed.
     pub(crate) fn changed(&self, text: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut bytes = self.with_payload(text.as_bytes()).bytes();
         change(&mut bytes);

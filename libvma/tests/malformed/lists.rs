@@ -88,7 +88,8 @@ pub(crate) fn bad_fields(good: &Frame) -> Vec<Vec<u8>> {
     all
 }
 
-/// The pieces of a datagram of `len` bytes: `cuts` are offsets in its IP payload, multiples of eight.
+/// The pieces of a datagram of `len` bytes: `cuts` are offsets in its IP payload, multiples of
+/// eight.
 fn pieces(good: &Frame, identification: u16, len: usize, cuts: &[usize]) -> Vec<Vec<u8>> {
     let whole = good.with_payload(&vec![b'f'; len]).bytes();
     let body = &whole[UDP..];

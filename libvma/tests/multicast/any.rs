@@ -1,4 +1,5 @@
-//! Sockets at one port for any group that somebody on the host has joined (`IP_MULTICAST_ALL`, as it is by default).
+//! Sockets at one port for any group that somebody on the host has joined (`IP_MULTICAST_ALL`, as
+//! it is by default).
 
 use testkit::{Namespaces, or_skip};
 

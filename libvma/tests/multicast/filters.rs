@@ -1,4 +1,5 @@
-//! Source filters (RFC 3376): whose datagrams a member of a group gets, by every option that says so.
+//! Source filters (RFC 3376): whose datagrams a member of a group gets, by every option that says
+//! so.
 
 use testkit::{Namespaces, Pair, or_skip};
 
@@ -41,7 +42,8 @@ fn each_option_changes_whose_datagrams_come() {
         (
             "239.1.1.1:7301",
             &[
-                // IP_ADD_SOURCE_MEMBERSHIP and IP_DROP_SOURCE_MEMBERSHIP; not a member with the last source gone.
+                // IP_ADD_SOURCE_MEMBERSHIP and IP_DROP_SOURCE_MEMBERSHIP; not a member with the
+                // last source gone.
                 "s = udp('239.1.1.1', 7301); option(s, 39, sources('239.1.1.1', ADDRESS, '10.77.0.9'))",
                 "option(s, 39, sources('239.1.1.1', ADDRESS, '10.77.0.1'))",
                 "option(s, 40, sources('239.1.1.1', ADDRESS, '10.77.0.9'))",

@@ -143,7 +143,8 @@ fn what_others_joined_is_received_unless_the_socket_says_no() {
         Send("239.1.1.1:7030", "three"),
         Do("take(a); take(b); take(c)"),
     ];
-    // Who has waited in the kernel for what did not come stays there, and those who share its group with it.
+    // Who has waited in the kernel for what did not come stays there, and those who share its group
+    // with it.
     compare(&pair, &steps, 2, 5);
 }
 
@@ -349,7 +350,8 @@ fn sockperf_answers_past_the_kernel() {
     let sockets = server.sockets();
     let past: u64 = sockets.iter().map(|it| it.rx_packets).sum();
     let through: u64 = sockets.iter().map(|it| it.rx_os_packets).sum();
-    // The server hears its own answers, too, if they are looped back, which they are not by default.
+    // The server hears its own answers, too, if they are looped back, which they are not by
+    // default.
     assert!(
         past > 1000 && through < 10,
         "{past} past, {through} through"

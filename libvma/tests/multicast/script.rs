@@ -1,4 +1,5 @@
-//! What happens in one run: programs execute statements, one of them on the kernel or with the library, and others send to it.
+//! What happens in one run: programs execute statements, one of them on the kernel or with the
+//! library, and others send to it.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -210,7 +211,8 @@ pub(crate) enum Step {
     SendFrom(&'static str, &'static str, &'static str),
 }
 
-/// After each statement both sources send to a group and port, and the program shows what it has then.
+/// After each statement both sources send to a group and port, and the program shows what it has
+/// then.
 pub(crate) fn after_each(
     statements: &[&'static str],
     [one, nine]: [&'static str; 2],
@@ -227,7 +229,8 @@ pub(crate) fn after_each(
     steps
 }
 
-/// What the program's sockets that are open at the end have received and sent, past the kernel and through it.
+/// What the program's sockets that are open at the end have received and sent, past the kernel and
+/// through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) received: (u64, u64),
@@ -388,7 +391,8 @@ pub(crate) const VARIANTS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// The same on the kernel and with the library; of the datagrams received so many past the kernel, and so many through it.
+/// The same on the kernel and with the library; of the datagrams received so many past the kernel,
+/// and so many through it.
 pub(crate) fn compare(pair: &Pair, steps: &[Step], past: u64, through: u64) {
     let expected = on_kernel(pair, steps);
     for (name, environment) in VARIANTS {

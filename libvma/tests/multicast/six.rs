@@ -1,4 +1,5 @@
-//! Groups of IPv6, and link-local addresses, which the datagrams to the narrow ones of them come from.
+//! Groups of IPv6, and link-local addresses, which the datagrams to the narrow ones of them come
+//! from.
 
 use testkit::{Namespaces, Pair, Skip, or_skip};
 

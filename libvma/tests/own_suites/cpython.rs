@@ -1,4 +1,5 @@
-//! The tests of Python's standard library, of the modules that use sockets, as Debian packages them.
+//! The tests of Python's standard library, of the modules that use sockets, as Debian packages
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

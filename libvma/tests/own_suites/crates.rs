@@ -37,8 +37,8 @@ impl Suite for Crate {
     }
 }
 
-/// The waits of `polling`, which async-io and smol stand on, with both back-ends of rustix: instructions of its own, and the C library's
-/// functions.
+/// The waits of `polling`, which async-io and smol stand on, with both back-ends of rustix:
+/// instructions of its own, and the C library's functions.
 #[test]
 #[ignore = "builds another crate, twice"]
 fn polling() {

@@ -30,11 +30,13 @@ pub(crate) trait Suite: Sync {
     fn run(&self, turned: &Turned, with: bool, names: Option<&[String]>) -> Seen;
 }
 
-/// Runs a suite with the library and, on another link, without. A test that fails only with it is run once more, alone.
+/// Runs a suite with the library and, on another link, without. A test that fails only with it is
+/// run once more, alone.
 ///
 /// # Panics
 ///
-/// If one fails then, too, and is not known to; or if fewer than `ours_min` sockets passed the kernel.
+/// If one fails then, too, and is not known to; or if fewer than `ours_min` sockets passed the
+/// kernel.
 pub(crate) fn judge<S: Suite>(name: &str, suite: &S, known: &[Known], ours_min: usize) {
     let links = [or_skip!(Turned::new()), or_skip!(Turned::new())];
     let run = &|with: bool| suite.run(&links[usize::from(with)], with, None);

@@ -1,4 +1,5 @@
-//! libuv's tests, of Debian's source package. Each is a process of its own, and so is each server that it asks for.
+//! libuv's tests, of Debian's source package. Each is a process of its own, and so is each server
+//! that it asks for.
 
 use std::path::PathBuf;
 use std::process::Command;

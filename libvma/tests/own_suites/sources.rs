@@ -1,4 +1,5 @@
-//! Source packages of Debian's, fetched when a test asks for one. Nothing of the machine's own package lists is touched.
+//! Source packages of Debian's, fetched when a test asks for one. Nothing of the machine's own
+//! package lists is touched.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -136,9 +136,10 @@ impl Drop for Turned {
     }
 }
 
-/// Has the kernel send packets to the far address back as coming from there, before the call that sent them returns, as on the loopback
-/// interface. Checksums stay right. What ICMP quotes is swapped back. `fwd` would mark packets so that an XDP program in generic mode does
-/// not see them (`skb_is_redirected`); a copy has no such mark.
+/// Has the kernel send packets to the far address back as coming from there, before the call that
+/// sent them returns, as on the loopback interface. Checksums stay right. What ICMP quotes is
+/// swapped back. `fwd` would mark packets so that an XDP program in generic mode does not see them
+/// (`skb_is_redirected`); a copy has no such mark.
 fn send_back(pair: &Pair, near: &str, far: &str) -> Result<(), Skip> {
     let own = Pair::ADDRESS_B;
     let own6 = Pair::IPV6_ADDRESS_B;

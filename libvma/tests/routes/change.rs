@@ -1,4 +1,5 @@
-//! Changes of host `b`'s network, and of its peer's, and what becomes of traffic from `b` to `stage::FAR`.
+//! Changes of host `b`'s network, and of its peer's, and what becomes of traffic from `b` to
+//! `stage::FAR`.
 
 /// A change, and where packets come in after it.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,8 @@ pub(crate) const fn to(device: &'static str, line: &'static str) -> Change {
     }
 }
 
-/// What is sent before the change is known is lost, as what is sent through the kernel before it is.
+/// What is sent before the change is known is lost, as what is sent through the kernel before it
+/// is.
 pub(crate) const fn cut(device: &'static str, line: &'static str) -> Change {
     Change {
         loses: true,
@@ -117,7 +119,8 @@ pub(crate) const LINKS: &[Change] = &[
     cut("va", "link set wb down"),
     to("va", "link set wb up"),
     to("wa", "route add 10.99.0.0/24 via 10.78.0.1 metric 5"),
-    // The other end of the cable; the host does not use routes without a carrier (`ignore_routes_with_linkdown`).
+    // The other end of the cable; the host does not use routes without a carrier
+    // (`ignore_routes_with_linkdown`).
     cut("va", "a: link set wa down"),
     cut("wa", "a: link set wa up"),
     cut("va", "link del wb"),

@@ -91,7 +91,8 @@ fn a_burst_waits_for_its_neighbour_and_keeps_its_order() {
                 &["burst", &FAR.to_string(), &port],
             );
             for round in 1..=10 {
-                // Unlike `del` it finds nothing wrong where the last burst was gone before the library heard that it has no neighbour.
+                // Unlike `del` it finds nothing wrong where the last burst was gone before the
+                // library heard that it has no neighbour.
                 stage.change("neigh flush to 10.77.0.1 dev vb");
                 let said = sender.ask("report");
                 assert!(said.contains(" failed 0 "), "{said}");

@@ -16,7 +16,8 @@ const ROUTE_METRIC: u32 = 33;
 /// Each sends one in a millisecond.
 const LOST_MAX: u64 = LATE_MAX_USEC.unsigned_abs() / 1000;
 
-/// The kernel's senders and those with the library at once, so that what the machine does to one it does to all.
+/// The kernel's senders and those with the library at once, so that what the machine does to one it
+/// does to all.
 struct Traffic {
     stage: Stage,
     receiver: Program,

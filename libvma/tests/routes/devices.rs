@@ -1,4 +1,5 @@
-//! What becomes of connections when their interface is taken from the library, or from the host: they go on, past the kernel or by it.
+//! What becomes of connections when their interface is taken from the library, or from the host:
+//! they go on, past the kernel or by it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -76,7 +77,8 @@ fn link_of_b(pair: &Pair, change: &str) -> std::io::Result<String> {
     pair.b.ip(&change.split(' ').collect::<Vec<_>>())
 }
 
-/// The host's administrator takes the XDP program away: `ip` is refused, for it belongs to the process, `bpftool link detach` is not.
+/// The host's administrator takes the XDP program away: `ip` is refused, for it belongs to the
+/// process, `bpftool link detach` is not.
 #[test]
 fn the_xdp_program_is_taken_away_under_traffic() {
     panic_unless_paused(|| {
@@ -154,7 +156,8 @@ enum Family {
 
 const BOTH: &[Family] = &[Family::Four, Family::Six];
 
-/// The change, twice, with streams on the kernel and with the library, which go on past the kernel or by it. New ones are accepted.
+/// The change, twice, with streams on the kernel and with the library, which go on past the kernel
+/// or by it. New ones are accepted.
 fn survive(what: &str, over: &[Family], change: impl Fn(&Pair)) {
     let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
     for ipv6 in over.iter().map(|family| *family == Family::Six) {

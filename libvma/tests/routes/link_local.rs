@@ -52,7 +52,8 @@ fn near_packets(program: &Accelerated) -> Vec<u64> {
     near.map(|socket| socket.rx_packets).collect()
 }
 
-/// Also those that go to the kernel with what nobody has read, and those that wait to be accepted when a child accepts.
+/// Also those that go to the kernel with what nobody has read, and those that wait to be accepted
+/// when a child accepts.
 #[test]
 fn link_local_streams_are_those_of_the_kernel() {
     panic_unless_paused(|| {
@@ -100,7 +101,8 @@ fn link_local_traffic_of_two_links_at_once() {
     });
 }
 
-/// As those of other addresses do: the interface is down for a moment, and the peers' hardware addresses change.
+/// As those of other addresses do: the interface is down for a moment, and the peers' hardware
+/// addresses change.
 #[test]
 #[ignore = "with the others it takes ten seconds"]
 fn link_local_streams_outlast_changes_of_their_links() {

@@ -1,4 +1,5 @@
-//! Servers and clients on a host with two interfaces: at any address, and with both interfaces in one subnet.
+//! Servers and clients on a host with two interfaces: at any address, and with both interfaces in
+//! one subnet.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -166,7 +167,8 @@ impl OneSubnet {
         Ok(Self { stage })
     }
 
-    /// Host `a` takes one interface of `b` for where an address is, as when both have answered its ARP.
+    /// Host `a` takes one interface of `b` for where an address is, as when both have answered its
+    /// ARP.
     fn comes_in_by(&self, address: &str, link: &str) {
         let shown = self.stage.pair.b.ip(&["-o", "link", "show", link]).unwrap();
         let mac = shown.split("link/ether ").nth(1).unwrap();
@@ -195,7 +197,8 @@ fn packets_for_an_address_come_by_another_interface_of_the_subnet() {
                         }
                     }
                 }
-                // Its source is the kernel's choice, and what comes back takes the way that `a` knows.
+                // Its source is the kernel's choice, and what comes back takes the way that `a`
+                // knows.
                 let _server = serve(a, false, "10.77.0.1");
                 let said = ask(b, is_preloaded, "10.77.0.1");
                 assert!(said.contains("from 10.77.0.2\n"), "{said}");

@@ -14,10 +14,12 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 /// Of host `a`, one for each cable.
 pub(crate) const DEVICES: [&str; 2] = ["va", "wa"];
-/// What the library may take longer than the kernel's sockets, which are at once where the change is.
+/// What the library may take longer than the kernel's sockets, which are at once where the change
+/// is.
 pub(crate) const LATE_MAX_USEC: i64 = 100_000;
 
-/// `va`-`vb` with 10.77.0.0/24, and `wa`-`wb` with 10.78.0.0/24. Host `b` knows a way to [`FAR`] by the first.
+/// `va`-`vb` with 10.77.0.0/24, and `wa`-`wb` with 10.78.0.0/24. Host `b` knows a way to [`FAR`] by
+/// the first.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) pair: Pair,

@@ -1,4 +1,5 @@
-//! Streams in both directions while the network changes: a client and a server on the kernel, and the same with the library.
+//! Streams in both directions while the network changes: a client and a server on the kernel, and
+//! the same with the library.
 
 use std::time::Duration;
 
@@ -40,8 +41,9 @@ impl Seen {
 /// What is lost is sent again after a while, twice or three times perhaps.
 const RESENT_USEC: i64 = 1_200_000;
 
-/// Each has a stream of its own to its partner on the other host: those of host `a`, to the kernel's and to the library's servers, and
-/// the clients in `b` on the kernel and with the library.
+/// Each has a stream of its own to its partner on the other host: those of host `a`, to the
+/// kernel's and to the library's servers, and the clients in `b` on the kernel and with the
+/// library.
 struct Traffic {
     stage: Stage,
     programs: [Program; 4],

@@ -1,5 +1,6 @@
-//! Gives packets a VLAN tag on their way out of an interface, beside the frame: a BPF program at the end of the sending path
-//! (tcx, Linux 6.6), because machines without `8021q` and `act_vlan` have nothing else that does it.
+//! Gives packets a VLAN tag on their way out of an interface, beside the frame: a BPF program at
+//! the end of the sending path (tcx, Linux 6.6), because machines without `8021q` and `act_vlan`
+//! have nothing else that does it.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -83,7 +83,8 @@ for label in 1, 0:
 print('sent')
 ";
 
-/// A frame without what may differ: checksums, the identification of fragments, and which label it is.
+/// A frame without what may differ: checksums, the identification of fragments, and which label it
+/// is.
 fn masked(mut frame: Vec<u8>) -> Vec<u8> {
     let has_label = flow_label(&frame) != 0;
     frame[IP + 1] &= 0xf0;
@@ -127,7 +128,8 @@ struct Seen {
     datagrams: Vec<Vec<u8>>,
     /// Source ports and flow labels of whole datagrams.
     labels: BTreeSet<(u16, u32)>,
-    /// Traffic class, whether there is a flow label, hop limit, and whether it is a SYN of each segment.
+    /// Traffic class, whether there is a flow label, hop limit, and whether it is a SYN of each
+    /// segment.
     segments: BTreeSet<(u8, bool, u8, bool)>,
 }
 
@@ -201,7 +203,8 @@ fn frames_are_those_of_the_kernel() {
         }
         assert_eq!(expected.datagrams.len(), seen.datagrams.len());
         assert_eq!(expected.segments, seen.segments);
-        // The kernel itself, and each flow that went one way only: one label a flow, and others have others.
+        // The kernel itself, and each flow that went one way only: one label a flow, and others
+        // have others.
         let of = |seen: &Seen, port: u16| -> Vec<u32> {
             let labels = seen.labels.iter().filter(|it| it.0 == port);
             labels.map(|it| it.1).collect()

@@ -1,4 +1,5 @@
-//! What stands for the crate of this name: its files that are modelled, with loom's atomics and locks.
+//! What stands for the crate of this name: its files that are modelled, with loom's atomics and
+//! locks.
 
 #[path = "../../../crates/links/src/doorbell.rs"]
 pub mod doorbell;

@@ -52,7 +52,8 @@ pub enum Unanswered {
 
 impl Flight {
     /// No messages yet. One in `reply_every` messages wants an answer, so that those are numbered
-    /// `reply_every`, 2 `reply_every`, ...; there is room for `capacity` before memory is allocated.
+    /// `reply_every`, 2 `reply_every`, ...; there is room for `capacity` before memory is
+    /// allocated.
     pub fn new(reply_every: u32, capacity: usize) -> Self {
         Self {
             slots: VecDeque::with_capacity(capacity),
@@ -104,8 +105,8 @@ impl Flight {
         }
     }
 
-    /// The position of the message with this number among those that want an answer; `None` if it does
-    /// not want one.
+    /// The position of the message with this number among those that want an answer; `None` if it
+    /// does not want one.
     #[inline]
     pub fn position(&self, sequence: u64) -> Option<u64> {
         // Ping-pong is spared the division.
@@ -162,8 +163,8 @@ impl Flight {
         }
     }
 
-    /// Counts messages as dropped that were sent before `sent_before_nsec` while a later one has its reply:
-    /// networks do not reorder so far.
+    /// Counts messages as dropped that were sent before `sent_before_nsec` while a later one has
+    /// its reply: networks do not reorder so far.
     #[inline]
     pub fn settle_overtaken(&mut self, recorder: &mut Recorder, sent_before_nsec: u64) {
         while let Some(&slot) = self.slots.front()

@@ -91,9 +91,9 @@ impl<'a> Receiver<'a> {
         self.malformed
     }
 
-    /// Receives what there is, or waits for it: on `preferred`, if sockets are waited for in the receive
-    /// call. `take` gets every message that a server sent, with the time of its arrival. Returns the
-    /// time of the last arrival; `None` if nothing came.
+    /// Receives what there is, or waits for it: on `preferred`, if sockets are waited for in the
+    /// receive call. `take` gets every message that a server sent, with the time of its arrival.
+    /// Returns the time of the last arrival; `None` if nothing came.
     #[inline]
     pub fn receive(
         &mut self,

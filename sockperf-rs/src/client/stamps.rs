@@ -30,7 +30,8 @@ impl Stamps {
         }
     }
 
-    /// Notes the next message. Called before it is sent, so that its reply finds it. One thread only.
+    /// Notes the next message. Called before it is sent, so that its reply finds it. One thread
+    /// only.
     #[inline]
     pub fn publish(&self, tx_nsec: u64, lag_nsec: u64) {
         let count = self.count.load(Ordering::Relaxed);
@@ -55,8 +56,8 @@ impl Stamps {
         self.count.load(Ordering::Acquire)
     }
 
-    /// When the message at `position` was sent and how late that was; `None` if it has been overwritten
-    /// or not been sent.
+    /// When the message at `position` was sent and how late that was; `None` if it has been
+    /// overwritten or not been sent.
     #[inline]
     pub fn get(&self, position: u64) -> Option<(u64, u64)> {
         if position >= self.count() {

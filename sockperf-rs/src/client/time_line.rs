@@ -1,5 +1,5 @@
-//! The file of `--data-file`: a line each message, with the seconds since the start, a comma and the
-//! size.
+//! The file of `--data-file`: a line each message, with the seconds since the start, a comma and
+//! the size.
 
 use std::fs;
 use std::path::Path;

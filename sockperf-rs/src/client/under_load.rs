@@ -153,8 +153,8 @@ impl ReceivingSide<'_> {
     /// A thread that stood still has many to note: no more than so many stay unsettled at any time.
     fn note_messages(&self, count: u64, (flight, recorder): (&mut Flight, &mut Recorder)) {
         for position in flight.count()..count {
-            // A stamp that was overwritten is that of a message much older than all replies: what is
-            // known of it is only that it came after the one before.
+            // A stamp that was overwritten is that of a message much older than all replies: what
+            // is known of it is only that it came after the one before.
             let (tx_nsec, lag_nsec) = self
                 .stamps
                 .get(position)

@@ -8,7 +8,8 @@ use serde::Serialize;
 /// Changes of the system's counters between two looks. What the system does not tell is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Disturbance {
-    /// Time that the hypervisor gave to others while a CPU wanted to run, all CPUs, in milliseconds.
+    /// Time that the hypervisor gave to others while a CPU wanted to run, all CPUs, in
+    /// milliseconds.
     pub steal_msec: Option<f64>,
     /// Time that threads of this process were ready to run and did not, in milliseconds.
     pub run_queue_wait_msec: Option<f64>,
@@ -60,7 +61,8 @@ impl Counters {
 }
 
 impl Disturbance {
-    /// A sentence for the user if the result is not to be trusted: more than 1 % of the time was lost.
+    /// A sentence for the user if the result is not to be trusted: more than 1 % of the time was
+    /// lost.
     pub fn warning(&self, run_time_msec: f64) -> Option<String> {
         let steal = self.steal_msec.unwrap_or(0.0);
         let wait = self.run_queue_wait_msec.unwrap_or(0.0);

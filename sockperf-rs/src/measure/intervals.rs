@@ -1,8 +1,8 @@
 //! Reports of intervals while a test runs.
 //!
-//! The thread that measures records into data of its own. When the monitor asks for them, the thread
-//! hands them over and goes on with empty ones; both only change places, nothing is copied, allocated
-//! or waited for.
+//! The thread that measures records into data of its own. When the monitor asks for them, the
+//! thread hands them over and goes on with empty ones; both only change places, nothing is copied,
+//! allocated or waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -181,8 +181,8 @@ impl Collector {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was asked for; `None` if the thread has had nothing to record for `patience`. Then it hands
-    /// over what it has with its next event.
+    /// What was asked for; `None` if the thread has had nothing to record for `patience`. Then it
+    /// hands over what it has with its next event.
     pub fn receive(&self, patience: Duration) -> Option<Box<IntervalData>> {
         self.full.recv_timeout(patience).ok()
     }

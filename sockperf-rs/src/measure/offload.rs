@@ -56,13 +56,14 @@ pub struct Ring {
 const DEFAULT_DIRECTORY: &str = "/tmp";
 
 impl Offload {
-    /// Reads the counters of this process; `None` without libvma. The latest sockets that were closed
-    /// count, too.
+    /// Reads the counters of this process; `None` without libvma. The latest sockets that were
+    /// closed count, too.
     pub fn read() -> Option<Self> {
         let directory = env::var_os("VMA_STATS_SHMEM_DIR");
         let directory = directory.as_deref().filter(|it| !it.is_empty());
         let directory = directory.map_or_else(|| Path::new(DEFAULT_DIRECTORY), Path::new);
-        // A file there may be that of a dead process, or of one with this number in another container.
+        // A file there may be that of a dead process, or of one with this number in another
+        // container.
         let statistics = format!("{}{}", stats::FILE_PREFIX, process::id());
         let reader = has_in_memory(|name| name == statistics)
             .then(|| Reader::open(directory, process::id()).ok());
@@ -165,8 +166,8 @@ impl Offload {
         text
     }
 
-    /// A sentence for the user if this was no measurement of libvma: of `messages` that the test sent and
-    /// received, more than one in a hundred went through the kernel.
+    /// A sentence for the user if this was no measurement of libvma: of `messages` that the test
+    /// sent and received, more than one in a hundred went through the kernel.
     pub fn warning(&self, messages: u64) -> Option<String> {
         if self.version.is_none() {
             return Some(format!(

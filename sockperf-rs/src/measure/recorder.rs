@@ -1,8 +1,8 @@
 //! Cutting the measurement window out of a stream of round trips, in constant memory.
 //!
-//! What is sent in the first 400 ms, unless told otherwise (caches, routes and frequency settle) and in the last 50 ms
-//! (the client's own end) does not count. Where the last 50 ms begin is known only at the end, so
-//! every event waits in a delay line until it is certain to be older than that.
+//! What is sent in the first 400 ms, unless told otherwise (caches, routes and frequency settle)
+//! and in the last 50 ms (the client's own end) does not count. Where the last 50 ms begin is known
+//! only at the end, so every event waits in a delay line until it is certain to be older than that.
 
 use std::collections::VecDeque;
 
@@ -59,8 +59,8 @@ pub struct Valid {
     pub out_of_order: u64,
     /// The round-trip times.
     pub round_trips: RoundTrips,
-    /// The same, counted from when the message should have been sent: what a client sees that does not
-    /// wait for a slow server. Only where there is a plan.
+    /// The same, counted from when the message should have been sent: what a client sees that does
+    /// not wait for a slow server. Only where there is a plan.
     pub corrected: Option<RoundTrips>,
     /// The bins of `--histogram`.
     pub bins: Option<Bins>,
@@ -125,7 +125,8 @@ impl Recorder {
 
     /// Also keeps the times counted from when the messages should have been sent.
     ///
-    /// Latency is half the round trip, but all of the lag: `lag_factor` is 2 where times will be halved.
+    /// Latency is half the round trip, but all of the lag: `lag_factor` is 2 where times will be
+    /// halved.
     pub fn with_corrected(mut self, lag_factor: u64) -> Result<Self, Error> {
         self.valid.lag_factor = lag_factor;
         self.valid.corrected = Some(RoundTrips::new()?);

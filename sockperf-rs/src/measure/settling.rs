@@ -1,8 +1,8 @@
 //! When the latency of a test settled: how long its start differs from the rest.
 //!
-//! A test is cut into slices of time. Of each, the mean logarithm of the round trips is kept, in which
-//! single long ones weigh little. The start ends where leaving it out makes the mean of the rest most
-//! certain (the marginal standard error rule, MSER).
+//! A test is cut into slices of time. Of each, the mean logarithm of the round trips is kept, in
+//! which single long ones weigh little. The start ends where leaving it out makes the mean of the
+//! rest most certain (the marginal standard error rule, MSER).
 
 use serde::Serialize;
 
@@ -133,7 +133,8 @@ impl Default for Slices {
 }
 
 impl Settling {
-    /// A sentence for the user if more than `left_out_sec` should have been left out of the results.
+    /// A sentence for the user if more than `left_out_sec` should have been left out of the
+    /// results.
     pub fn warning(&self, left_out_sec: f64) -> Option<String> {
         let (percent, how) = if self.ratio >= 1.0 {
             ((self.ratio - 1.0) * 100.0, "slower")

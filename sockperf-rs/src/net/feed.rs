@@ -1,4 +1,5 @@
-//! The flows of a run: the address of the command line, or those in the file of `-f`: one address a line, `[U|T:]address:port[:source]` or `[U|T:]/path`.
+//! The flows of a run: the address of the command line, or those in the file of `-f`: one address a
+//! line, `[U|T:]address:port[:source]` or `[U|T:]/path`.
 
 use std::fs;
 use std::net::IpAddr;
@@ -43,8 +44,8 @@ pub fn flows_of(target: &Target, default_host: &str) -> Result<Vec<Flow>, Error>
     }
 }
 
-/// Reads the flows of a file and looks their names up. A flow that occurs twice counts once, unless it
-/// is a stream: two of those are two connections.
+/// Reads the flows of a file and looks their names up. A flow that occurs twice counts once, unless
+/// it is a stream: two of those are two connections.
 pub fn read(path: &Path) -> Result<Vec<Flow>, Error> {
     let name = path.display();
     let is_file = fs::metadata(path).map(|metadata| metadata.is_file());

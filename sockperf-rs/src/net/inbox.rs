@@ -45,7 +45,8 @@ impl Inbox {
         }
     }
 
-    /// Where the next receive call shall write to; never empty. What was left of a datagram is gone.
+    /// Where the next receive call shall write to; never empty. What was left of a datagram is
+    /// gone.
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {
         if !self.stream || self.start == self.end {
@@ -66,8 +67,8 @@ impl Inbox {
         self.end = (self.end + len).min(self.bytes.len());
     }
 
-    /// The next message; `None` when there is no whole one. After an error a datagram has no further
-    /// message, and a stream is to be closed.
+    /// The next message; `None` when there is no whole one. After an error a datagram has no
+    /// further message, and a stream is to be closed.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "lends from itself")]
     pub fn next(&mut self) -> Option<Result<(Header, &mut [u8]), Malformed>> {

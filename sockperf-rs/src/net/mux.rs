@@ -1,5 +1,5 @@
-//! Waiting for several sockets: select, poll and epoll of the C library, so that a preloaded library
-//! sees the calls.
+//! Waiting for several sockets: select, poll and epoll of the C library, so that a preloaded
+//! library sees the calls.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -68,8 +68,8 @@ impl Mux {
         }
     }
 
-    /// Waits up to `msec` (-1 is without limit) and puts the numbers of the ready ones of `sockets` into
-    /// `ready`. None is ready when the time is over or a signal arrived.
+    /// Waits up to `msec` (-1 is without limit) and puts the numbers of the ready ones of `sockets`
+    /// into `ready`. None is ready when the time is over or a signal arrived.
     pub fn wait<'fd>(
         &mut self,
         sockets: impl Iterator<Item = (usize, BorrowedFd<'fd>)> + Clone,

@@ -1,7 +1,7 @@
 //! Making sockets: options, addresses, connections, groups.
 //!
-//! Clients do not connect datagram sockets and, unless asked to, do not bind them: the first message
-//! does.
+//! Clients do not connect datagram sockets and, unless asked to, do not bind them: the first
+//! message does.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

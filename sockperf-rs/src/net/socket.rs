@@ -1,7 +1,7 @@
 //! Sockets of all four kinds, and how messages are received and sent with them.
 //!
-//! All data goes through the C library's `sendto`, `recvfrom`, `send` and `recv`, so that a preloaded
-//! library sees it.
+//! All data goes through the C library's `sendto`, `recvfrom`, `send` and `recv`, so that a
+//! preloaded library sees it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};

@@ -1,4 +1,5 @@
-//! Every option, once: the parser, the help texts, the manual and the refusals come from this table.
+//! Every option, once: the parser, the help texts, the manual and the refusals come from this
+//! table.
 
 use crate::options::Mode;
 

@@ -1,8 +1,8 @@
 //! `compare A B`: two runs that `--json` has saved, percentile by percentile.
 //!
-//! Samples of one moment resemble each other, so their number says little about how sure a difference
-//! is. The intervals of a run are nearer to independent: the confidence of a ratio comes from how the
-//! intervals' percentiles differ among themselves (Welch's t for the logarithms).
+//! Samples of one moment resemble each other, so their number says little about how sure a
+//! difference is. The intervals of a run are nearer to independent: the confidence of a ratio comes
+//! from how the intervals' percentiles differ among themselves (Welch's t for the logarithms).
 
 use std::fs;
 use std::path::Path;
@@ -109,7 +109,8 @@ fn series(document: &Value, key: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Bounds of the ratio of the geometric means, at 95 %; `None` with fewer than three values on a side.
+/// Bounds of the ratio of the geometric means, at 95 %; `None` with fewer than three values on a
+/// side.
 fn ratio_interval(first: &[f64], second: &[f64]) -> Option<(f64, f64)> {
     const COUNT_MIN: usize = 3;
     if first.len().min(second.len()) < COUNT_MIN {
@@ -137,8 +138,8 @@ fn mean_and_squared_error(values: &[f64]) -> (f64, f64) {
     (mean, squares / (count - 1.0) / count)
 }
 
-/// The 97.5 % quantile of Student's t: the normal one with the terms of Cornish and Fisher, which is
-/// within 1 % from 2 degrees of freedom on.
+/// The 97.5 % quantile of Student's t: the normal one with the terms of Cornish and Fisher, which
+/// is within 1 % from 2 degrees of freedom on.
 fn student_975(freedom: f64) -> f64 {
     const Z: f64 = 1.959_964;
     let (z3, z5, z7, z9) = (Z.powi(3), Z.powi(5), Z.powi(7), Z.powi(9));

@@ -35,7 +35,8 @@ pub struct Plan {
     pub full_rtt: bool,
 }
 
-/// Reports what the threads of a test do, until `end` says that the test is over, and returns all reports.
+/// Reports what the threads of a test do, until `end` says that the test is over, and returns all
+/// reports.
 pub fn watch(
     plan: Plan,
     progress: &[Progress],
@@ -56,8 +57,8 @@ pub fn watch(
         let now_sec = start.elapsed().as_secs_f64();
         let totals = Totals::read(progress);
         let mut interval = totals.since(&last, last_sec, now_sec);
-        // At the end, the time is also that of waiting for the last replies: a part of an interval would
-        // look like a slower one.
+        // At the end, the time is also that of waiting for the last replies: a part of an interval
+        // would look like a slower one.
         let is_whole = !is_over || history.intervals.is_empty();
         if is_whole {
             let patience = if is_over {

@@ -245,7 +245,8 @@ impl Session {
     }
 
     fn summary(&self, client: Client) -> SessionSummary {
-        // The first number is above the highest if only such came that are not the test's (0, before 1).
+        // The first number is above the highest if only such came that are not the test's (0,
+        // before 1).
         let numbers = self
             .highest
             .saturating_add(1)

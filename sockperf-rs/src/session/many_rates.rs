@@ -14,8 +14,8 @@ use crate::output::json::{Circumstances, RunResult};
 use crate::output::report;
 
 impl Session<'_> {
-    /// Runs a test for each rate of a plan, each with sockets of its own: replies that are still under way
-    /// must not be taken for those of the next test.
+    /// Runs a test for each rate of a plan, each with sockets of its own: replies that are still
+    /// under way must not be taken for those of the next test.
     pub(super) fn many_rates(
         &mut self,
         options: &ClientOptions,

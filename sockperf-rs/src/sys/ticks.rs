@@ -1,7 +1,7 @@
 //! Interrupts the blocked calls of a thread, so that it looks at the clock and at the stop request.
 //!
-//! A time-out of the socket (`SO_RCVTIMEO`) would do the same, but then the kernel sets and deletes a timer
-//! in every call that has to wait: 0.1 us each, which is 2 % of a ping-pong.
+//! A time-out of the socket (`SO_RCVTIMEO`) would do the same, but then the kernel sets and deletes
+//! a timer in every call that has to wait: 0.1 us each, which is 2 % of a ping-pong.
 
 #![allow(
     unsafe_code,
@@ -21,8 +21,8 @@ use nix::time::ClockId;
 
 use crate::error::Error;
 
-/// A timer that interrupts the thread that made it, as long as it lives. For use in that thread only: it
-/// must end with it.
+/// A timer that interrupts the thread that made it, as long as it lives. For use in that thread
+/// only: it must end with it.
 #[derive(Debug)]
 pub struct Ticks {
     _timer: Timer,

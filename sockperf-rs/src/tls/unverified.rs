@@ -7,8 +7,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// Checks that the peer has the key of its certificate, which costs time that belongs to the test, but
-/// not whose it is.
+/// Checks that the peer has the key of its certificate, which costs time that belongs to the test,
+/// but not whose it is.
 #[derive(Debug)]
 pub(super) struct Unverified(Arc<CryptoProvider>);
 

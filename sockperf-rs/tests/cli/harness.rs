@@ -31,8 +31,8 @@ pub(crate) fn has(program: &str) -> bool {
         .is_ok()
 }
 
-/// Does something with each item, all at the same time: most of these programs sleep most of the time.
-/// Panics as the first that does.
+/// Does something with each item, all at the same time: most of these programs sleep most of the
+/// time. Panics as the first that does.
 pub(crate) fn at_the_same_time<T: Send>(
     items: impl IntoIterator<Item = T>,
     work: impl Fn(T) + Sync,
@@ -247,8 +247,8 @@ pub(crate) struct FakeServer {
 }
 
 impl FakeServer {
-    /// `answer` gets the number of the test message (from 1, warm-up messages left out) and its bytes,
-    /// and returns the datagrams to send back.
+    /// `answer` gets the number of the test message (from 1, warm-up messages left out) and its
+    /// bytes, and returns the datagrams to send back.
     pub(crate) fn start(
         mut answer: impl FnMut(u64, &[u8]) -> Vec<Vec<u8>> + Send + 'static,
     ) -> Self {

@@ -1,4 +1,5 @@
-//! Runs of the program over the loopback interface: by itself, and with the original on either side.
+//! Runs of the program over the loopback interface: by itself, and with the original on either
+//! side.
 
 mod harness;
 mod hostile;

@@ -1,5 +1,5 @@
-//! {ours, the original} x {client, server} x {ping-pong, under-load, throughput, playback} x {UDP, TCP,
-//! multicast}: the client has its result, and the server has received what was sent.
+//! {ours, the original} x {client, server} x {ping-pong, under-load, throughput, playback} x {UDP,
+//! TCP, multicast}: the client has its result, and the server has received what was sent.
 
 use std::fmt::Write;
 use std::process::Command;

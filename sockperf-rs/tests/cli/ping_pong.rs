@@ -136,7 +136,8 @@ fn test_too_short_for_the_window_has_no_result() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Before the clock is calibrated, during the warm-up or in the first 400 ms: nothing counts.
+        // Before the clock is calibrated, during the warm-up or in the first 400 ms: nothing
+        // counts.
         thread::sleep(Duration::from_millis(450));
         kill_process(pid(&child), Signal::INT).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(3));

@@ -29,7 +29,8 @@ fn lost_replies_are_counted_and_do_not_stall() {
             "{sent} sent, {dropped} dropped"
         );
         assert_eq!(json["result"]["replies"]["duplicated"], 0);
-        // The loss is not a sample: no round trip took as long as the timeout and the loss together.
+        // The loss is not a sample: no round trip took as long as the timeout and the loss
+        // together.
         assert!(
             json["result"]["statistics"]["percentiles_usec"]["p50"]
                 .as_f64()

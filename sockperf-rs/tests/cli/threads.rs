@@ -52,7 +52,8 @@ fn threads_measure_together() {
         });
         let (code, text) = server.end(Signal::INT);
         assert_eq!(code, Some(0));
-        // Each thread numbers its own messages, so that the server sees no gaps where it has one flow.
+        // Each thread numbers its own messages, so that the server sees no gaps where it has one
+        // flow.
         assert!(text.matches("; lost=0;").count() >= 3, "{text}");
     });
 }

@@ -153,7 +153,8 @@ fn our_client_completes_a_handshake_with_openssl() {
     command.args(line.split_whitespace());
     assert!(output(command).status.success());
     let port = free_port();
-    // Sends back every line, backwards: no message, which ends our client with status 6 or 7, but not 1.
+    // Sends back every line, backwards: no message, which ends our client with status 6 or 7, but
+    // not 1.
     let line = format!("s_server -accept {port} -key {key} -cert {certificate} -rev");
     let mut server = Command::new("/usr/bin/openssl")
         .args(line.split_whitespace())

@@ -12,8 +12,9 @@ use crate::fd_list::FdList;
 
 /// Shows what the sockets of a process that runs libvma do.
 ///
-/// On a terminal: screens with keys and mouse ('?' explains them). With -v, -c or --plain, or into a pipe or file: the views of
-/// the original tool. Without -p or -n, the first process found in the directory is shown.
+/// On a terminal: screens with keys and mouse ('?' explains them). With -v, -c or --plain, or into
+/// a pipe or file: the views of the original tool. Without -p or -n, the first process found in the
+/// directory is shown.
 #[derive(Debug, Parser)]
 #[command(
     name = "vma_stats",
@@ -82,7 +83,8 @@ pub(super) struct Arguments {
     #[arg(short, long)]
     zero: bool,
 
-    /// Set the library's log level: none, panic, error, warn, info, details, debug, fine, finer, all
+    /// Set the library's log level: none, panic, error, warn, info, details, debug, fine, finer,
+    /// all
     #[arg(short, long, value_name = "LEVEL", allow_hyphen_values = true)]
     log_level: Option<String>,
 

@@ -66,7 +66,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     }
 }
 
-/// Room for the chosen socket below the table: what the table leaves, or half where it would take all.
+/// Room for the chosen socket below the table: what the table leaves, or half where it would take
+/// all.
 fn with_preview(app: &App, area: Rect) -> [Rect; 2] {
     let rows = u16::try_from(app.row_count()).unwrap_or(u16::MAX);
     let left = area.height.saturating_sub(rows.saturating_add(3));

@@ -12,7 +12,8 @@ use crate::views::{Columns, multiplexing, poll_percent};
 /// One of the two views.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// Above the columns of what went past the kernel, and of what went through it: of totals, and of changes.
+    /// Above the columns of what went past the kernel, and of what went through it: of totals, and
+    /// of changes.
     pub(super) titles: [[&'static str; 2]; 2],
     /// Above the columns of the queue, if there are some.
     pub(super) queue_title: &'static str,

@@ -1,4 +1,5 @@
-//! View 3: a block for everything: sockets, multiplexers, queues, rings and pools. What is zero is left out.
+//! View 3: a block for everything: sockets, multiplexers, queues, rings and pools. What is zero is
+//! left out.
 
 use std::fmt::Write;
 

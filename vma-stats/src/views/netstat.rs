@@ -43,7 +43,8 @@ pub(crate) fn format(process: &ProcessInfo, statistics: &Statistics) -> String {
         .collect()
 }
 
-/// Those of the segment, and what the kernel has beside them: sockets that are not ours, in the order of the descriptors.
+/// Those of the segment, and what the kernel has beside them: sockets that are not ours, in the
+/// order of the descriptors.
 pub(crate) fn lines(pid: u32, statistics: &Statistics) -> Vec<Line> {
     let of_kernel = kernel_table::sockets_of(pid);
     let mut lines = Vec::new();

@@ -1,4 +1,5 @@
-//! Processes with the library where no daemon runs: vmad, which it starts for each of them, resets what a killed one leaves.
+//! Processes with the library where no daemon runs: vmad, which it starts for each of them, resets
+//! what a killed one leaves.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -102,7 +102,8 @@ impl Lab {
         self.serve(command)
     }
 
-    /// A daemon with the user and the rights that its service has. Its directory is sticky, as /tmp is.
+    /// A daemon with the user and the rights that its service has. Its directory is sticky, as /tmp
+    /// is.
     pub(crate) fn daemon_as_service(&self) -> Running {
         const RIGHTS: &str = "-all,+net_raw,+sys_ptrace,+fowner";
         let sticky = fs::Permissions::from_mode(0o1777);
@@ -217,7 +218,8 @@ impl Lab {
         Running::start(command).unwrap()
     }
 
-    /// A program with a TAP device that wants UDP to 10.77.0.1, port 4711, and has given up this capability.
+    /// A program with a TAP device that wants UDP to 10.77.0.1, port 4711, and has given up this
+    /// capability.
     pub(crate) fn tap_program(&self, without: &str) -> Running {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tap.c");
         let build = Path::new(env!("CARGO_TARGET_TMPDIR"));

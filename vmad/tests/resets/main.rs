@@ -1,4 +1,5 @@
-//! The whole daemon against the kernel of another network namespace: what peers of killed processes see.
+//! The whole daemon against the kernel of another network namespace: what peers of killed processes
+//! see.
 
 mod accelerated;
 mod guarded;
@@ -23,7 +24,8 @@ const SIGTERM: i32 = 15;
 fn every_peer_of_a_killed_process_is_reset_at_once() {
     let lab = or_skip!(Lab::alone());
     let mut seen = Vec::new();
-    // All are told every time; how soon depends on what else the machine does, so the best of some attempts counts.
+    // All are told every time; how soon depends on what else the machine does, so the best of some
+    // attempts counts.
     while seen.len() < ATTEMPTS && seen.iter().all(|&last| last > AT_ONCE) {
         let daemon = lab.daemon(&[]);
         let mut peers = lab.listen();

@@ -30,7 +30,8 @@ fn a_flow_goes_to_the_tap_device_and_comes_back() {
         peer.send_to(b"hello", ("10.77.0.1", port)).unwrap();
         peer.recv_from(&mut [0; 16]).is_ok()
     };
-    // The program sends it back, past the kernel's sockets: the filters of the TAP device bring it out.
+    // The program sends it back, past the kernel's sockets: the filters of the TAP device bring it
+    // out.
     assert!(arrives(&peer, 4711), "{}", lab.filters());
     assert!(program.wait_for_output("datagram to port 4711", PATIENCE));
     // Another port in the same bucket is not its.

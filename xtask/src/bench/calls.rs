@@ -1,4 +1,5 @@
-//! Round trips through each of the calls that receive a datagram, and how long each takes to wake from a sleep.
+//! Round trips through each of the calls that receive a datagram, and how long each takes to wake
+//! from a sleep.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,8 +112,8 @@ impl Stage {
         })
     }
 
-    /// Runs both ends, `receiver` and `sender` being their roles and calls. Returns what they say, the sender first. An echo is
-    /// killed, and says nothing.
+    /// Runs both ends, `receiver` and `sender` being their roles and calls. Returns what they say,
+    /// the sender first. An echo is killed, and says nothing.
     pub(super) fn run(
         &self,
         ends: &Ends,
@@ -157,7 +158,8 @@ impl Stage {
         Ok([said.number("p50")? / 1e3, said.number("p99")? / 1e3])
     }
 
-    /// From the send call to the return of a receive call that has slept, in microseconds: the median. And the CPU time of each.
+    /// From the send call to the return of a receive call that has slept, in microseconds: the
+    /// median. And the CPU time of each.
     fn wake(&self, ends: &Ends, call: &str) -> Result<[f64; 2], Failure> {
         let times = [BYTES, WAKE_MSEC, PAUSE_USEC];
         let [_, said] = self.run(ends, ["send", "sendto"], ["sink", call], times)?;
@@ -185,7 +187,8 @@ fn middle(rounds: &Rounds, which: usize) -> f64 {
     median(rounds.iter().map(|round| round[which]))
 }
 
-/// The median of the ratios of each round's `which`, since the machine's mood changes from round to round.
+/// The median of the ratios of each round's `which`, since the machine's mood changes from round to
+/// round.
 fn ratio(ours: &Rounds, which: usize, theirs: &Rounds) -> f64 {
     let pairs = ours.iter().zip(theirs);
     median(pairs.map(|(ours, theirs)| ours[which] / theirs[which]))

@@ -1,4 +1,5 @@
-//! What calls cost by themselves: the socket layer on a device that costs nothing, and hooks before calls that do nothing.
+//! What calls cost by themselves: the socket layer on a device that costs nothing, and hooks before
+//! calls that do nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,8 @@ use crate::process::{self, Read};
 /// What one case costs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// `receive` or `send`, and how; of a hook `<family>: <call>`; of an epoll set `<call>: <members>`.
+    /// `receive` or `send`, and how; of a hook `<family>: <call>`; of an epoll set `<call>:
+    /// <members>`.
     pub(super) name: String,
     /// Of one message.
     pub(super) nsec: f64,

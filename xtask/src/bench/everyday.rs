@@ -1,8 +1,9 @@
-//! Everyday services as their packages ship them, each under its usual load generator: on the kernel's sockets, with libvma at
-//! the server, and at both ends.
+//! Everyday services as their packages ship them, each under its usual load generator: on the
+//! kernel's sockets, with libvma at the server, and at both ends.
 //!
-//! A service is a file of `libvma/tests/programs/everyday`, which `run.bash` there runs: with the package's own configuration, user and number of
-//! workers. What had to be changed stands in its first line.
+//! A service is a file of `libvma/tests/programs/everyday`, which `run.bash` there runs: with the
+//! package's own configuration, user and number of workers. What had to be changed stands in its
+//! first line.
 
 mod gate;
 mod report;
@@ -98,7 +99,8 @@ fn library() -> Result<PathBuf, Failure> {
     Ok(built.path("vma")?.to_owned())
 }
 
-/// All servers run side by side, and are asked in turns: what the machine does meanwhile meets them all.
+/// All servers run side by side, and are asked in turns: what the machine does meanwhile meets them
+/// all.
 fn rounds(stage: &Stage, service: &'static Service, rounds: u32) -> Result<Measured, Failure> {
     let mut measured = Measured::new(service);
     let mut servers = start(stage, service)?;
@@ -128,7 +130,8 @@ fn start(stage: &Stage, service: &Service) -> Result<Vec<Serving>, Failure> {
     TRIALS.into_iter().map(start).collect()
 }
 
-/// What the runs share: the library, where every user can read it, the load generator of samples, and directories.
+/// What the runs share: the library, where every user can read it, the load generator of samples,
+/// and directories.
 #[derive(Debug)]
 struct Stage {
     home: TempDir,
@@ -163,8 +166,8 @@ impl Stage {
         })
     }
 
-    /// How far the two CPUs are from each other, in a line. A virtual machine's may be on one die or on two, and that changes
-    /// all of the numbers.
+    /// How far the two CPUs are from each other, in a line. A virtual machine's may be on one die
+    /// or on two, and that changes all of the numbers.
     fn cache_line(&self) -> Result<String, Failure> {
         let source = programs().with_file_name("c").join("cache_line.c");
         let target = cargo::target_directory().join("services");

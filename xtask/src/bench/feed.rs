@@ -1,4 +1,5 @@
-//! A feed handler: 200 multicast groups on one epoll set, at the highest rate that the kernel receives without loss.
+//! A feed handler: 200 multicast groups on one epoll set, at the highest rate that the kernel
+//! receives without loss.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -137,7 +138,8 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
 }
 
 impl Stage {
-    /// Datagrams a second. The last rate before two in turn with which something was lost, or that the sender did not reach.
+    /// Datagrams a second. The last rate before two in turn with which something was lost, or that
+    /// the sender did not reach.
     fn highest_rate(&self) -> Result<u64, Failure> {
         let (mut highest, mut missed, mut rate) = (FIRST_RATE, 0, FIRST_RATE);
         while missed < 2 {

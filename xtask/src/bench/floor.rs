@@ -1,4 +1,5 @@
-//! The smallest possible AF_XDP ping-pong over the same veth pair: what no stack can be faster than.
+//! The smallest possible AF_XDP ping-pong over the same veth pair: what no stack can be faster
+//! than.
 
 use std::path::Path;
 use std::thread;

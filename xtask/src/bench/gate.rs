@@ -1,8 +1,9 @@
 //! What every change must keep: the gain over the kernel, measured in half a minute.
 //!
-//! The limits are lower than what is promised, which `cargo xtask bench --check` judges: they tell a library that has lost its
-//! gain from one on a slow or busy machine. The kernel's line is that of both ends on one CPU: by itself the kernel is placed now on one, now
-//! on two, where it takes ten times as long.
+//! The limits are lower than what is promised, which `cargo xtask bench --check` judges: they tell
+//! a library that has lost its gain from one on a slow or busy machine. The kernel's line is that
+//! of both ends on one CPU: by itself the kernel is placed now on one, now on two, where it takes
+//! ten times as long.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! What sockets, groups, listeners, addresses and threads cost by the thousand, on the kernel's sockets and with libvma: linear at most.
+//! What sockets, groups, listeners, addresses and threads cost by the thousand, on the kernel's
+//! sockets and with libvma: linear at most.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -173,7 +174,8 @@ fn line(kind: &Kind, who: &str, costs: &[Cost]) -> Vec<String> {
     cells
 }
 
-/// Whether what one costs does not grow with their number, and nothing is done while nothing happens.
+/// Whether what one costs does not grow with their number, and nothing is done while nothing
+/// happens.
 fn judge(costs: &[Cost]) -> Vec<Verdict> {
     let [_, fewer, most] = costs else {
         return Vec::new();

@@ -28,8 +28,8 @@ pub(super) struct Medians {
     rounds: usize,
 }
 
-/// Medians of the ratios that each round has by itself: what is measured side by side sees the same machine, whose speed changes
-/// from round to round.
+/// Medians of the ratios that each round has by itself: what is measured side by side sees the same
+/// machine, whose speed changes from round to round.
 #[derive(Clone, Debug)]
 pub(super) struct Ratios {
     /// Kernel as it runs by itself by libvma, p50.

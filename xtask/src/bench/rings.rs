@@ -1,4 +1,5 @@
-//! Threads that send or receive, each by a socket of its own: by one ring together, and by rings of their own.
+//! Threads that send or receive, each by a socket of its own: by one ring together, and by rings of
+//! their own.
 
 use std::ffi::OsString;
 use std::net::UdpSocket;
@@ -139,7 +140,8 @@ impl Bench {
         command
     }
 
-    /// Datagrams a second, to a socket that nobody reads: what is too much for its queue is dropped.
+    /// Datagrams a second, to a socket that nobody reads: what is too much for its queue is
+    /// dropped.
     fn sent(&self, environment: Option<Environment>, threads: &str) -> Result<f64, Failure> {
         let bind = || UdpSocket::bind((Pair::ADDRESS_A, PORT));
         let _peer = self.pair.a.enter(bind)?;
@@ -151,7 +153,8 @@ impl Bench {
         rate.map_err(|_| Failure::Reason(format!("{finished:?}")))
     }
 
-    /// The same of what is received. The senders have a queue each, and so has what they send to a thread.
+    /// The same of what is received. The senders have a queue each, and so has what they send to a
+    /// thread.
     fn received(&self, environment: Option<Environment>, threads: &str) -> Result<f64, Failure> {
         let mut receiver = self.command(&self.pair.b, environment, &self.receiver);
         let port = PORT.to_string();

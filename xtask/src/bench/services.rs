@@ -1,7 +1,8 @@
-//! Services as they are installed, under their own load generators, on the kernel's sockets and with libvma at its defaults.
+//! Services as they are installed, under their own load generators, on the kernel's sockets and
+//! with libvma at its defaults.
 //!
-//! Each is a file in `libvma/tests/programs/services`; `throughput.bash` there runs it. The service has one CPU and the
-//! load another.
+//! Each is a file in `libvma/tests/programs/services`; `throughput.bash` there runs it. The service
+//! has one CPU and the load another.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Connections that last for one request, and those that are only accepted: on the kernel's sockets, and with libvma at the server, at
-//! the client and at both. And how long programs take that make one connection, or none.
+//! Connections that last for one request, and those that are only accepted: on the kernel's
+//! sockets, and with libvma at the server, at the client and at both. And how long programs take
+//! that make one connection, or none.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use crate::output::{print, say};
 use crate::setup;
 use crate::table::{layout, row};
 
-/// Connections of one measurement. The client has that many ports, so that none has to be used again.
+/// Connections of one measurement. The client has that many ports, so that none has to be used
+/// again.
 const COUNT: &str = "10000";
 const PORTS: &str = "1024 65000";
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! One stream as fast as it goes: iperf3 on the kernel's sockets, whose segments the devices cut and merge or not, and with libvma at
-//! the sender, at the receiver and at both.
+//! One stream as fast as it goes: iperf3 on the kernel's sockets, whose segments the devices cut
+//! and merge or not, and with libvma at the sender, at the receiver and at both.
 
 use std::ffi::OsString;
 use std::path::Path;

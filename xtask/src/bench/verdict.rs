@@ -50,7 +50,8 @@ pub(super) fn require(check: bool, verdicts: &[Verdict]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands in the table.
+/// Against the kernel as it runs by itself. The gain over the faster of the two kernel lines stands
+/// in the table.
 pub(super) fn gain(value: f64) -> Verdict {
     Verdict {
         name: "p50, kernel / libvma",

@@ -1,6 +1,7 @@
 //! Compiles what later steps run while tests are running, most of which sleep most of the time.
 //!
-//! In the scheduling class that gets a CPU only when nobody else wants it. What fails here fails again in its step, where it is seen.
+//! In the scheduling class that gets a CPU only when nobody else wants it. What fails here fails
+//! again in its step, where it is seen.
 
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};

@@ -1,15 +1,18 @@
-//! The scheduler's groups of sessions (sched(7), "The autogroup feature"), which are off while tests run.
+//! The scheduler's groups of sessions (sched(7), "The autogroup feature"), which are off while
+//! tests run.
 //!
-//! With them a low priority is one within a session only, and that of what runs beside the tests is none for the programs that they
-//! start. On Linux 6.18 it is worse: beside tasks of a low priority the kernel's own threads have waited for a CPU for a minute and more
-//! ("workqueue lockup" in the kernel's log), 5 of 5 times with groups, 0 of 2 without.
+//! With them a low priority is one within a session only, and that of what runs beside the tests is
+//! none for the programs that they start. On Linux 6.18 it is worse: beside tasks of a low priority
+//! the kernel's own threads have waited for a CPU for a minute and more ("workqueue lockup" in the
+//! kernel's log), 5 of 5 times with groups, 0 of 2 without.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-/// While it lives they are off, if they can be: root's to say, and not of every kernel. After a SIGKILL they stay off.
+/// While it lives they are off, if they can be: root's to say, and not of every kernel. After a
+/// SIGKILL they stay off.
 #[derive(Debug)]
 pub(super) struct Off(Option<PathBuf>);
 

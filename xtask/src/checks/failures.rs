@@ -1,5 +1,5 @@
-//! Which tests failed, and a second run of each alone: what fails only beside others on a loaded machine is reported, and is no reason
-//! to refuse a change.
+//! Which tests failed, and a second run of each alone: what fails only beside others on a loaded
+//! machine is reported, and is no reason to refuse a change.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -12,7 +12,8 @@ use crate::process::{self, Read};
 
 /// More than these are no accident.
 const MOST: usize = 4;
-/// Of what a failed test said, so many lines are kept for the summary: the first ones, and of differences to the kernel.
+/// Of what a failed test said, so many lines are kept for the summary: the first ones, and of
+/// differences to the kernel.
 const LINES_KEPT: usize = 8;
 const DIFFERENCES_KEPT: usize = 24;
 /// How a test that compares programs marks where they differ.
@@ -96,7 +97,8 @@ impl Failures {
         &self.said
     }
 
-    /// Runs each failed test once more, with nothing beside it. Returns their names if they are why the run failed, and all pass now.
+    /// Runs each failed test once more, with nothing beside it. Returns their names if they are why
+    /// the run failed, and all pass now.
     pub(super) fn pass_alone(&self, seen: &Totals) -> Result<Option<Vec<String>>, Failure> {
         let names: Vec<_> = self
             .targets

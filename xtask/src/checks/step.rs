@@ -53,7 +53,8 @@ pub(super) fn simple_step(name: &'static str, command: Command) -> Result<Step, 
     step(name, || process::run(command).map(|()| String::new()))
 }
 
-/// Runs `work`, whose value is a note for the summary, as is the first line of why it failed. A failure of the step is no error here.
+/// Runs `work`, whose value is a note for the summary, as is the first line of why it failed. A
+/// failure of the step is no error here.
 pub(super) fn step(
     name: &'static str,
     work: impl FnOnce() -> Result<String, Failure>,
@@ -100,8 +101,8 @@ pub(super) fn tests(name: &'static str, command: impl Fn() -> Command) -> Result
     Ok(step.of_tests(ran))
 }
 
-/// Such a step with others beside it, which run one after the other; when it has ended before them it takes from these, too. What they
-/// say is shown when all have ended.
+/// Such a step with others beside it, which run one after the other; when it has ended before them
+/// it takes from these, too. What they say is shown when all have ended.
 pub(super) fn tests_beside(
     (name, command): (&'static str, impl Fn() -> Command),
     beside: Vec<(&'static str, Command)>,
@@ -139,7 +140,8 @@ impl Step {
         self
     }
 
-    /// If nothing but a few tests failed, runs these once more, alone. The step has passed if they do, and says which they were.
+    /// If nothing but a few tests failed, runs these once more, alone. The step has passed if they
+    /// do, and says which they were.
     pub(super) fn run_failed_again(&mut self) -> Result<(), Failure> {
         let (Outcome::Failed, Some(ran)) = (&self.outcome, &mut self.tests) else {
             return Ok(());

@@ -91,7 +91,8 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Of a line that a test printed to say that this machine cannot run it, alone or behind its own name.
+/// Of a line that a test printed to say that this machine cannot run it, alone or behind its own
+/// name.
 fn skip_reason(line: &str) -> Option<&str> {
     let (before, reason) = line.split_once("skipped: ")?;
     let own_line = before.is_empty() || (before.starts_with("test ") && before.ends_with(" ... "));

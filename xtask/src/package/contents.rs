@@ -1,4 +1,5 @@
-//! What is in which package, and where it goes: the one list from which both kinds of packages are made.
+//! What is in which package, and where it goes: the one list from which both kinds of packages are
+//! made.
 
 /// A package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +82,8 @@ pub(crate) enum Generated {
     LintianOverrides,
 }
 
-/// A file of a package. `{lib}` is the directory of libraries, `{name}` the package's name, `{version}` and `{major}` the
-/// version.
+/// A file of a package. `{lib}` is the directory of libraries, `{name}` the package's name,
+/// `{version}` and `{major}` the version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct File {
     pub(crate) package: Package,

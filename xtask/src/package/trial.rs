@@ -1,7 +1,8 @@
-//! Tries the packages out as a user does: installed in a clean root, upgraded over a changed configuration, used, removed.
+//! Tries the packages out as a user does: installed in a clean root, upgraded over a changed
+//! configuration, used, removed.
 //!
-//! The root is a small Debian, made once by debootstrap (which needs the network) and copied for each trial. RPM packages
-//! are installed into a copy, too, by `rpm --root`.
+//! The root is a small Debian, made once by debootstrap (which needs the network) and copied for
+//! each trial. RPM packages are installed into a copy, too, by `rpm --root`.
 
 mod acceleration;
 mod root;

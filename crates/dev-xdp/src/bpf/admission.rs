@@ -1,13 +1,14 @@
-//! Puts connections that were made past the kernel into the queue of the kernel's listening socket, from which `accept(2)` takes
-//! them in whichever process.
+//! Puts connections that were made past the kernel into the queue of the kernel's listening socket,
+//! from which `accept(2)` takes them in whichever process.
 //!
-//! The kernel makes a connection of an ACK alone where a program vouches for the handshake: `bpf_sk_assign_tcp_reqsk` (Linux 6.9,
-//! `net/core/filter.c`), which is there for SYN proxies, takes what was agreed upon, and the sequence numbers are the ACK's. So the
-//! ACK is sent once more, to this host itself, and a program at the loopback interface's ingress vouches for it. The connection
-//! goes on with the numbers, scales and clocks that the peer knows.
+//! The kernel makes a connection of an ACK alone where a program vouches for the handshake:
+//! `bpf_sk_assign_tcp_reqsk` (Linux 6.9, `net/core/filter.c`), which is there for SYN proxies,
+//! takes what was agreed upon, and the sequence numbers are the ACK's. So the ACK is sent once
+//! more, to this host itself, and a program at the loopback interface's ingress vouches for it. The
+//! connection goes on with the numbers, scales and clocks that the peer knows.
 //!
-//! The program touches no packet whose addresses are not in its map. It lets none of those through to the listening socket which
-//! that would answer with a reset.
+//! The program touches no packet whose addresses are not in its map. It lets none of those through
+//! to the listening socket which that would answer with a reset.
 
 use std::ffi::CStr;
 use std::io;
@@ -50,7 +51,8 @@ impl Vouch {
 }
 
 impl LoopbackAdmission {
-    /// Attaches the program in the network namespace of the thread. Takes `CAP_BPF` and `CAP_NET_ADMIN`.
+    /// Attaches the program in the network namespace of the thread. Takes `CAP_BPF` and
+    /// `CAP_NET_ADMIN`.
     pub fn begin(vouch: Vouch) -> io::Result<Self> {
         if std::fs::read_to_string(COOKIES).is_ok_and(|text| text.trim() == "0") {
             return Err(io::Error::other("net.ipv4.tcp_syncookies is 0"));
@@ -127,7 +129,8 @@ impl Admission for LoopbackAdmission {
                 _ if index == 0 => Step::First,
                 None => Step::Later,
                 Some(_) => {
-                    // The program finds no socket that is bound to an interface: packets come to it by the loopback's.
+                    // The program finds no socket that is bound to an interface: packets come to it
+                    // by the loopback's.
                     while kernel.has_connection() == Some(false) {
                         if Instant::now() >= deadline {
                             return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
@@ -154,7 +157,8 @@ impl Admission for LoopbackAdmission {
         });
         let _ = self.expected.delete(&key);
         if let (Err(_), Some(packet)) = (&admitted, packets.first()) {
-            // The kernel answers it with a reset: it does not know the connection, which nobody has any more.
+            // The kernel answers it with a reset: it does not know the connection, which nobody has
+            // any more.
             kernel.receive(packet);
         }
         admitted
@@ -185,7 +189,8 @@ enum Verdict {
     NoListener,
 }
 
-/// Where things are in an entry's value: `struct bpf_tcp_req_attrs`, the step, the program's verdict and errno.
+/// Where things are in an entry's value: `struct bpf_tcp_req_attrs`, the step, the program's
+/// verdict and errno.
 mod at {
     pub(super) const STEP: i16 = 20;
     pub(super) const VERDICT: i16 = 24;
@@ -195,7 +200,8 @@ mod at {
 /// `sizeof(struct bpf_tcp_req_attrs)`
 const ATTRIBUTES_BYTES: i32 = 20;
 const VALUE_BYTES: usize = 32;
-/// Addresses and ports as in the packet: `struct bpf_sock_tuple`. That of IPv4 is shorter; zeros follow it.
+/// Addresses and ports as in the packet: `struct bpf_sock_tuple`. That of IPv4 is shorter; zeros
+/// follow it.
 const KEY_BYTES: usize = 36;
 const V4_TUPLE_BYTES: i32 = 12;
 const EXPECTED_MAX: u32 = 16;
@@ -222,7 +228,8 @@ fn key_of(local: SocketAddr, peer: SocketAddr) -> [u8; KEY_BYTES] {
     key
 }
 
-/// The kernel takes none that is smaller (`bpf_sk_assign_tcp_reqsk`). A path of IPv6 has room for it, whatever the peer said.
+/// The kernel takes none that is smaller (`bpf_sk_assign_tcp_reqsk`). A path of IPv6 has room for
+/// it, whatever the peer said.
 fn mss_min(peer: SocketAddr) -> u16 {
     if peer.is_ipv6() { 1280 - 60 } else { 0 }
 }
@@ -282,8 +289,8 @@ mod offset {
     pub(super) const END_V6: i32 = 58;
 }
 
-/// The source of the program. R6 is the packet's context, R7 its data, R8 the end of that, then the length of the tuple, then the socket,
-/// R9 the map's value.
+/// The source of the program. R6 is the packet's context, R7 its data, R8 the end of that, then the
+/// length of the tuple, then the socket, R9 the map's value.
 fn assemble(map: &OwnDescriptor, vouch: Vouch) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
     let (pass, found, connected, too_early) = (a.label(), a.label(), a.label(), a.label());

@@ -152,7 +152,8 @@ impl Assembler {
     /// The finished program.
     pub(super) fn finish(mut self) -> Result<Vec<Instruction>, BadJump> {
         for (instruction, Label(label)) in self.jumps {
-            // An offset of zero is the next instruction; the kernel wants no jumps backwards from us.
+            // An offset of zero is the next instruction; the kernel wants no jumps backwards from
+            // us.
             let offset = self.labels[label]
                 .and_then(|target| target.checked_sub(instruction + 1))
                 .and_then(|distance| i16::try_from(distance).ok())

@@ -26,7 +26,8 @@ impl Hidden<'_> {
     }
 }
 
-/// A function of a driver that tells of a VLAN tag which is not in the frame (`xdp-rx-metadata`, Linux 6.8).
+/// A function of a driver that tells of a VLAN tag which is not in the frame (`xdp-rx-metadata`,
+/// Linux 6.8).
 #[derive(Clone, Copy, Debug)]
 pub struct DriverTags {
     pub(super) ifindex: u32,

@@ -38,8 +38,8 @@ impl Instruction {
 
 /// A register of the BPF machine.
 ///
-/// `R0` holds results, `R1` to `R5` arguments (lost in a call), `R6` to `R9` survive calls, `R10` is
-/// the end of the 512-byte stack frame.
+/// `R0` holds results, `R1` to `R5` arguments (lost in a call), `R6` to `R9` survive calls, `R10`
+/// is the end of the 512-byte stack frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Register {

@@ -10,8 +10,8 @@ use super::error::BpfError;
 use super::program::Program;
 use super::syscall;
 
-/// An attached XDP program. Dropping it, or the end of the process however it comes about, detaches the
-/// program and gives the interface back to the kernel.
+/// An attached XDP program. Dropping it, or the end of the process however it comes about, detaches
+/// the program and gives the interface back to the kernel.
 #[derive(Debug)]
 pub struct XdpLink {
     fd: OwnDescriptor,
@@ -24,8 +24,8 @@ pub enum AttachMode {
     Native,
     /// In the kernel's generic receive path: works with every driver.
     ///
-    /// Packets may be several in one here, to be cut later (`UDP_SEGMENT` of a veth peer): the program needs
-    /// [`SkbNotes`](super::skb_notes::SkbNotes) to see that.
+    /// Packets may be several in one here, to be cut later (`UDP_SEGMENT` of a veth peer): the
+    /// program needs [`SkbNotes`](super::skb_notes::SkbNotes) to see that.
     Generic,
 }
 
@@ -46,16 +46,17 @@ pub enum AttachError {
     NotPermitted(BpfError),
     /// The interface has an XDP program, attached in this mode or the other (`EBUSY`, `EEXIST`).
     Busy(BpfError),
-    /// The kernel, older than 5.9, does not know links for XDP, or the driver this mode; or there is no
-    /// such interface (`EINVAL`, `ENOSYS`, `EOPNOTSUPP`).
+    /// The kernel, older than 5.9, does not know links for XDP, or the driver this mode; or there
+    /// is no such interface (`EINVAL`, `ENOSYS`, `EOPNOTSUPP`).
     Unsupported(BpfError),
-    /// The driver refuses in the interface's present configuration, such as an MTU that does not leave
-    /// a packet in one buffer, or for want of resources.
+    /// The driver refuses in the interface's present configuration, such as an MTU that does not
+    /// leave a packet in one buffer, or for want of resources.
     Refused(BpfError),
 }
 
 impl XdpLink {
-    /// Attaches `program` to the interface with index `ifindex`, in the network namespace of the thread.
+    /// Attaches `program` to the interface with index `ifindex`, in the network namespace of the
+    /// thread.
     pub fn attach(program: &Program, ifindex: u32, mode: AttachMode) -> Result<Self, AttachError> {
         let (flags, attempt) = match mode {
             AttachMode::Native => (XDP_FLAGS_DRV_MODE, "attach the XDP program in native mode"),
@@ -85,13 +86,14 @@ impl XdpLink {
             .map_err(|cause| BpfError::new("replace the XDP program", cause))
     }
 
-    /// Whether the program is on no interface any more, as somebody else's doing. Not if that cannot be asked.
+    /// Whether the program is on no interface any more, as somebody else's doing. Not if that
+    /// cannot be asked.
     pub(crate) fn is_detached(&self) -> bool {
         syscall::objects::xdp_link_ifindex(self.fd.as_fd()).is_ok_and(|index| index == 0)
     }
 
-    /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a copy of `stand_in`: who uses the
-    /// link meanwhile must not find another file.
+    /// Detaches the program without bpf(2), which may be denied by now. The descriptor becomes a
+    /// copy of `stand_in`: who uses the link meanwhile must not find another file.
     pub(crate) fn detach(&self, stand_in: &OwnDescriptor) {
         self.fd.become_copy_of(stand_in);
     }

@@ -15,8 +15,8 @@ use slotted::Slotted;
 
 /// Key of the port map: destination address and port as in the packet, protocol, a zero byte.
 pub(super) const PORT_KEY_BYTES: usize = 8;
-/// Key of the flow map: both addresses and both ports as in the packet (source first), protocol, three
-/// zero bytes.
+/// Key of the flow map: both addresses and both ports as in the packet (source first), protocol,
+/// three zero bytes.
 pub(super) const FLOW_KEY_BYTES: usize = 16;
 
 /// The same for IPv6: address, port, protocol, five zero bytes.
@@ -37,9 +37,9 @@ const QUEUES_MAX: u32 = 1024;
 
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
-/// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows TCP
-/// (6) and UDP (17), entries of others have no effect. "Local" is the packet's destination, "peer" its source. Flow label and scope
-/// of addresses do not count.
+/// Changes take effect with the next packet. A protocol is an IP protocol number; the program knows
+/// TCP (6) and UDP (17), entries of others have no effect. "Local" is the packet's destination,
+/// "peer" its source. Flow label and scope of addresses do not count.
 #[derive(Debug)]
 pub struct FlowMaps {
     v4: V4Tables,
@@ -57,15 +57,17 @@ pub(super) struct Tables<const PORT: usize, const FLOW: usize, const ADDRESS: us
     /// In the slot of a port's lower byte.
     pub(super) ports: Slotted<PORT>,
     flows: Map<FLOW, 4>,
-    /// Ports that are redirected whichever address of the interface a packet is for: an array, which costs no hash. By the upper byte of
-    /// the port an octet for each lower one, those of TCP [behind](Self::FIRST_OF_TCP) those of UDP.
+    /// Ports that are redirected whichever address of the interface a packet is for: an array,
+    /// which costs no hash. By the upper byte of the port an octet for each lower one, those of TCP
+    /// [behind](Self::FIRST_OF_TCP) those of UDP.
     wildcards: Map<4, PORT_OCTETS>,
     /// The addresses of the interface, in the slot of the last byte.
     pub(super) addresses: Slotted<ADDRESS>,
 }
 
 impl FlowMaps {
-    /// Empty maps with room for `capacity` ports of each family and as many flows. Memory is taken as they are added.
+    /// Empty maps with room for `capacity` ports of each family and as many flows. Memory is taken
+    /// as they are added.
     pub fn create(capacity: u32) -> Result<Self, BpfError> {
         Ok(Self {
             v4: Tables::create(capacity)?,
@@ -116,8 +118,8 @@ impl FlowMaps {
         Ok(value.is_some())
     }
 
-    /// Redirects all packets to a port at any of the interface's [addresses](Self::add_address), whoever sends them. `of_v6`: of which
-    /// version.
+    /// Redirects all packets to a port at any of the interface's [addresses](Self::add_address),
+    /// whoever sends them. `of_v6`: of which version.
     pub fn add_wildcard(&self, port: u16, of_v6: bool, protocol: u8) -> Result<(), BpfError> {
         self.set_wildcard(port, of_v6, protocol, ANY)
     }
@@ -200,8 +202,9 @@ impl FlowMaps {
         removed.map_err(|cause| BpfError::new("remove a flow from the XDP flow map", cause))
     }
 
-    /// Leaves packets from `peer` to `local` to the kernel although the port is redirected, except segments that open a connection (a
-    /// SYN alone): those are for whoever listens. Takes effect when the port [has exemptions](Self::port_has_exemptions).
+    /// Leaves packets from `peer` to `local` to the kernel although the port is redirected, except
+    /// segments that open a connection (a SYN alone): those are for whoever listens. Takes effect
+    /// when the port [has exemptions](Self::port_has_exemptions).
     pub fn add_exemption(
         &self,
         local: impl Into<SocketAddr>,
@@ -226,8 +229,9 @@ impl FlowMaps {
         self.remove_flow(local, peer, protocol)
     }
 
-    /// Has the program look for exemptions of a redirected port, until [`add_port`](Self::add_port) is called for it again, or, at the
-    /// unspecified address, [`add_wildcard`](Self::add_wildcard): its packets take up to two more looks into maps then.
+    /// Has the program look for exemptions of a redirected port, until [`add_port`](Self::add_port)
+    /// is called for it again, or, at the unspecified address,
+    /// [`add_wildcard`](Self::add_wildcard): its packets take up to two more looks into maps then.
     pub fn port_has_exemptions(
         &self,
         local: impl Into<SocketAddr>,
@@ -244,8 +248,8 @@ impl FlowMaps {
         changed.map_err(|cause| BpfError::new("change a port in the XDP port map", cause))
     }
 
-    /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by itself
-    /// when it is closed. Packets of queues without a socket go to the kernel.
+    /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by
+    /// itself when it is closed. Packets of queues without a socket go to the kernel.
     pub fn set_xsk(&self, queue: u32, socket: RawFd) -> Result<(), BpfError> {
         self.xsks
             .update(&queue.to_ne_bytes(), &socket.to_ne_bytes())

@@ -49,7 +49,8 @@ pub struct Capacity {
 pub enum OnMatch {
     /// Redirects it to the AF_XDP socket of its receive queue, or to the kernel if there is none.
     Redirect,
-    /// The same, with the time in front of its bytes, where the driver has room for that: see [`stamp_in`].
+    /// The same, with the time in front of its bytes, where the driver has room for that: see
+    /// [`stamp_in`].
     RedirectStamped,
     /// Returns this verdict. Test runs use [`Verdict::Tx`] to tell a match from a pass without a
     /// socket; attached to an interface it would send the packets back.
@@ -73,10 +74,11 @@ pub enum Verdict {
 }
 
 impl Program {
-    /// Loads the program for an interface with Ethernet address `mac`. It reads `maps` for as long as it
-    /// lives, also behind the life of `maps`.
+    /// Loads the program for an interface with Ethernet address `mac`. It reads `maps` for as long
+    /// as it lives, also behind the life of `maps`.
     ///
-    /// Packets that are not what their bytes show go to the kernel, as far as `hidden` tells of them.
+    /// Packets that are not what their bytes show go to the kernel, as far as `hidden` tells of
+    /// them.
     ///
     /// Frames that do not fit into a receive buffer go to the kernel. When the interface's address
     /// changes, the program must be loaded again.
@@ -96,7 +98,8 @@ impl Program {
         })
     }
 
-    /// The same without another try where the kernel refuses how the program asks for what is hidden.
+    /// The same without another try where the kernel refuses how the program asks for what is
+    /// hidden.
     pub(super) fn load_asking(
         maps: &FlowMaps,
         mac: [u8; 6],
@@ -192,7 +195,8 @@ enum LengthFrom {
 /// The program's source.
 ///
 /// Registers: R6 the context, R7 the first byte of the frame, R8 the end and then the length of the
-/// frame, then the port's key, and at last whether the port is redirected, R9 the IP protocol. R1 to R3 are scratch.
+/// frame, then the port's key, and at last whether the port is redirected, R9 the IP protocol. R1
+/// to R3 are scratch.
 fn assemble(
     maps: &FlowMaps,
     mac: [u8; 6],
@@ -226,7 +230,8 @@ fn assemble(
         }
     }
 
-    // Ethernet: to our address, or to that of the multicast group that the packet is for, and not to everyone.
+    // Ethernet: to our address, or to that of the multicast group that the packet is for, and not
+    // to everyone.
     let to_us = a.label();
     let not_to_us = a.label();
     let is_ipv4 = a.label();
@@ -266,8 +271,8 @@ fn assemble(
     a.load(R9, U8, R7, frame::PROTOCOL);
     check_transport(&mut a, capacity, frame::UDP_LENGTH, IP_HEADER_BYTES, pass);
 
-    // Is the port one of ours? R8 = the key, as `maps` builds it. It is put together in a register: a load of eight bytes just
-    // after stores of two and four waits until they are in the cache.
+    // Is the port one of ours? R8 = the key, as `maps` builds it. It is put together in a register:
+    // a load of eight bytes just after stores of two and four waits until they are in the cache.
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.load(R1, U16, R7, frame::DESTINATION_PORT);
@@ -277,7 +282,8 @@ fn assemble(
     a.shift_left(R1, KEY_SHIFTS.protocol);
     a.or(R8, R1);
 
-    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
+    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for
+    // everybody that would have it.
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
     a.store(U32, R10, SLOT_INDEX, R1);
     look_up(&mut a, maps.v4().ports.slots_fd(), SLOT_INDEX);
@@ -353,8 +359,9 @@ fn assemble(
     a.finish()
 }
 
-/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions, as those have that jump to `with_exemptions`. Then R8
-/// becomes 1, and the flows, at the label that this returns, decide.
+/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions, as those have that
+/// jump to `with_exemptions`. Then R8 becomes 1, and the flows, at the label that this returns,
+/// decide.
 fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> Label {
     let flows = a.label();
     a.load(R1, U32, R0, 0);
@@ -365,8 +372,9 @@ fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> L
     flows
 }
 
-/// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on with one of no flow whose port is not
-/// redirected. R0 is the packet's flow or 0, R8 whether its port is redirected. The ports lie at `ports` in the frame in R7.
+/// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on
+/// with one of no flow whose port is not redirected. R0 is the packet's flow or 0, R8 whether its
+/// port is redirected. The ports lie at `ports` in the frame in R7.
 fn decide(a: &mut Assembler, ports: i16, matched: Label, pass: Label) {
     let is_no_flow = a.label();
     let is_unknown = a.label();
@@ -418,8 +426,8 @@ pub fn stamp_in(front: [u8; STAMP_BYTES]) -> Option<u64> {
     (*mark == i64::from(STAMP_MARK).to_ne_bytes()).then(|| u64::from_ne_bytes(*time))
 }
 
-/// Puts the key of an IPv4 packet's flow together. `ports`: as far behind the frame's first byte as the header's options are long; R9 is
-/// the protocol. R1 is the destination port afterwards.
+/// Puts the key of an IPv4 packet's flow together. `ports`: as far behind the frame's first byte as
+/// the header's options are long; R9 is the protocol. R1 is the destination port afterwards.
 fn put_flow_key(a: &mut Assembler, ports: Register) {
     a.load(R1, U32, R7, frame::SOURCE_ADDRESS);
     a.store(U32, R10, FLOW_KEY, R1);

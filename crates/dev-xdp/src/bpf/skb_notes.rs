@@ -4,11 +4,11 @@
 //!
 //! A second program notes where the metadata is (`struct sk_buff *`), and the XDP program reads it
 //! there, for packets of ours only: in place where the kernel lets programs read its structures so
-//! (`bpf_rdonly_cast`, Linux 6.2), else from copies. The second one sits on the tracepoint `netif_receive_skb`,
-//! which the kernel (`net/core/dev.c`, `__netif_receive_skb_core`) passes on the same CPU just
-//! before generic XDP, with nothing that could receive another packet in between. Every packet that
-//! the machine receives passes it, which costs some 60 ns whatever it does: it is attached only while it is
-//! needed, and once for all processes (`taker`).
+//! (`bpf_rdonly_cast`, Linux 6.2), else from copies. The second one sits on the tracepoint
+//! `netif_receive_skb`, which the kernel (`net/core/dev.c`, `__netif_receive_skb_core`) passes on
+//! the same CPU just before generic XDP, with nothing that could receive another packet in between.
+//! Every packet that the machine receives passes it, which costs some 60 ns whatever it does: it is
+//! attached only while it is needed, and once for all processes (`taker`).
 //!
 //! The address is that of the packet that the XDP program sees: the kernel makes a new `sk_buff`
 //! only for programs that take packets in fragments (`BPF_F_XDP_HAS_FRAGS`), which ours does not.
@@ -276,8 +276,8 @@ impl Offsets {
 /// The kernel's numbers of what it takes to read in place.
 #[derive(Clone, Copy, Debug)]
 struct Types {
-    /// `bpf_rdonly_cast`: of an address and a structure's number it makes what programs may read. An
-    /// address that is not readable reads as zeros. The kernel compiles the call to a move.
+    /// `bpf_rdonly_cast`: of an address and a structure's number it makes what programs may read.
+    /// An address that is not readable reads as zeros. The kernel compiles the call to a move.
     rdonly_cast: u32,
     sk_buff: u32,
     skb_shared_info: u32,
@@ -300,8 +300,8 @@ impl Types {
     }
 }
 
-/// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`). Another source gets another name
-/// (`taker`).
+/// The source of the program that takes the notes. R6 is the packet (`struct sk_buff *`). Another
+/// source gets another name (`taker`).
 fn assemble(map: BorrowedFd<'_>) -> Result<Vec<Instruction>, BadJump> {
     let mut a = Assembler::default();
     let done = a.label();

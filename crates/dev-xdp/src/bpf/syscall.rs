@@ -1,8 +1,8 @@
 //! bpf(2), one function per command in use. The kernel makes all descriptors close-on-exec.
 //!
 //! The attribute structures are the leading members of the kernel's `union bpf_attr`
-//! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members and
-//! refuse unknown ones that are not zero.
+//! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members
+//! and refuse unknown ones that are not zero.
 
 pub(super) mod objects;
 
@@ -21,15 +21,18 @@ use super::insn::Instruction;
 pub(super) enum MapKind {
     /// Key and value of any size; memory is taken as entries are added.
     Hash = 1,
-    /// Index to a value of any size, zero at first. A look-up is a few instructions of the program itself.
+    /// Index to a value of any size, zero at first. A look-up is a few instructions of the program
+    /// itself.
     Array = 2,
-    /// The same, with a value for each CPU. Only for programs: to a process it has values of another size.
+    /// The same, with a value for each CPU. Only for programs: to a process it has values of
+    /// another size.
     PerCpuArray = 6,
     /// Index to AF_XDP socket.
     XskMap = 17,
 }
 
-/// Names of maps and programs in the kernel's listings: letters, digits, `_` and `.`, ends with zero.
+/// Names of maps and programs in the kernel's listings: letters, digits, `_` and `.`, ends with
+/// zero.
 pub(super) type Name = [u8; 16];
 
 /// A map whose keys are `KEY` and whose values `VALUE` bytes long.
@@ -138,8 +141,8 @@ pub(super) enum ProgramKind {
 
 /// Loads a program. On refusal the error carries the verifier's log.
 ///
-/// `bound_to`: the only interface that the program may be attached to, which lets it call functions of its driver
-/// (Linux 6.3).
+/// `bound_to`: the only interface that the program may be attached to, which lets it call functions
+/// of its driver (Linux 6.3).
 pub(super) fn load(
     kind: ProgramKind,
     bound_to: Option<u32>,
@@ -170,8 +173,8 @@ pub(super) fn load(
                 ProgramKind::RawTracepoint => 0,
             },
         };
-        // SAFETY: the kernel reads insn_cnt instructions and a string that ends with zero, and writes
-        // at most log_size bytes; all of it is borrowed for the duration of the call.
+        // SAFETY: the kernel reads insn_cnt instructions and a string that ends with zero, and
+        // writes at most log_size bytes; all of it is borrowed for the duration of the call.
         unsafe { bpf(BPF_PROG_LOAD, &mut attributes) }.and_then(owned)
     };
     // Without a log first: writing one is slow, and a log that does not fit makes loading fail.
@@ -204,7 +207,8 @@ pub(super) fn create_xdp_link(
     unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
 }
 
-/// Has a classifier see what an interface receives, after those that do already, until the returned link is closed. Linux 6.6.
+/// Has a classifier see what an interface receives, after those that do already, until the returned
+/// link is closed. Linux 6.6.
 pub(super) fn create_ingress_link(
     program: BorrowedFd<'_>,
     target_ifindex: u32,
@@ -259,7 +263,8 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
         repeat: 1,
         duration: 0,
     };
-    // SAFETY: the kernel reads data_size_in bytes, which the frame has, and there is no output buffer.
+    // SAFETY: the kernel reads data_size_in bytes, which the frame has, and there is no output
+    // buffer.
     unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }?;
     Ok(attributes.retval)
 }

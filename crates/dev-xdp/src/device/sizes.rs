@@ -4,14 +4,14 @@ use dev_core::FramePool;
 
 use super::*;
 
-/// On veth a ping-pong took 3.1 us in generic and 4.1 us in native mode: native mode detours through NAPI and a
-/// pointer ring.
+/// On veth a ping-pong took 3.1 us in generic and 4.1 us in native mode: native mode detours
+/// through NAPI and a pointer ring.
 pub(super) fn faster_in_generic_mode(driver: &str) -> bool {
     driver == "veth"
 }
 
-/// Devices whose frames come from a local kernel and were never on a wire: the transport checksum then holds just
-/// the pseudo-header's sum (`CHECKSUM_PARTIAL`).
+/// Devices whose frames come from a local kernel and were never on a wire: the transport checksum
+/// then holds just the pseudo-header's sum (`CHECKSUM_PARTIAL`).
 pub(super) fn has_partial_checksums(driver: &str) -> bool {
     matches!(driver, "veth" | "virtio_net" | "tun" | "bridge")
 }
@@ -24,7 +24,8 @@ pub(super) fn rx_entries(queues: u32, pool: &FramePool) -> u32 {
     entries.max(RX_FRAMES_PER_QUEUE_MIN)
 }
 
-/// Entries of each TX ring. As many frames as all have together may be on their way: of several rings at most a quarter of the pool's.
+/// Entries of each TX ring. As many frames as all have together may be on their way: of several
+/// rings at most a quarter of the pool's.
 pub(super) fn tx_entries(senders: u32, pool: &FramePool) -> u32 {
     let budget = (pool.frame_count() / 4).max(TX_ENTRIES) / senders;
     (1 << budget.ilog2()).clamp(TX_ENTRIES_MIN, TX_ENTRIES)

@@ -1,9 +1,11 @@
-//! Which rules a process has made, in a file beside the statistics: a card keeps the rules of a process that is killed, and says of none
-//! whose it is. The next process with the interface takes them away.
+//! Which rules a process has made, in a file beside the statistics: a card keeps the rules of a
+//! process that is killed, and says of none whose it is. The next process with the interface takes
+//! them away.
 //!
-//! The file is locked as long as its process lives, by whichever pid namespace it is seen. Only files of the same user are believed, of
-//! the same interface since the machine was started, and a rule is taken away only if the card has it as it was written down. What a
-//! process is killed between making a rule and writing it down stays.
+//! The file is locked as long as its process lives, by whichever pid namespace it is seen. Only
+//! files of the same user are believed, of the same interface since the machine was started, and a
+//! rule is taken away only if the card has it as it was written down. What a process is killed
+//! between making a rule and writing it down stays.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -146,8 +148,8 @@ fn create(directory: &Path, place: &Place) -> io::Result<(File, PathBuf)> {
     Err(taken)
 }
 
-/// Takes away what processes that have ended left on the card. Returns how many rules. The caller has the interface: no other process
-/// that lives has rules there.
+/// Takes away what processes that have ended left on the card. Returns how many rules. The caller
+/// has the interface: no other process that lives has rules there.
 pub(super) fn remove_leftovers(card: &impl Card, directory: &Path, place: &Place) -> u32 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let ledgers = entries.filter(|entry| is_ledger(&entry.file_name()));

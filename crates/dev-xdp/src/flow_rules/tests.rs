@@ -15,7 +15,8 @@ pub(super) fn flow(protocol: Protocol, local: &str, peer: Option<&str>) -> Flow 
 
 /// As the kernel sees a message.
 fn octets(message: &Rxnfc) -> [u8; 192] {
-    // SAFETY: every octet of the struct that is read below belongs to an integer; the padding is not looked at.
+    // SAFETY: every octet of the struct that is read below belongs to an integer; the padding is
+    // not looked at.
     let octets = unsafe {
         std::ptr::from_ref(message)
             .cast::<[std::mem::MaybeUninit<u8>; 192]>()

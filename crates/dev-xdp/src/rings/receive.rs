@@ -10,10 +10,11 @@ use crate::device::HEADROOM_BYTES;
 use crate::queue::{Consumer, ConsumerWatch, Producer};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
-/// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing to do.
+/// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing
+/// to do.
 const REFILL_BATCH: i32 = 64;
-/// Frames that the kernel has at first; their number grows with bursts, and where they are expected. It uses them in turn, so this is a
-/// ping-pong's cache footprint.
+/// Frames that the kernel has at first; their number grows with bursts, and where they are
+/// expected. It uses them in turn, so this is a ping-pong's cache footprint.
 const LEVEL_MIN: u32 = 512;
 /// Frames after which a level that was never needed is lowered.
 const CALM_FRAMES: u32 = 1 << 17;
@@ -23,15 +24,16 @@ const CALM_FRAMES: u32 = 1 << 17;
 struct RxQueue {
     rx: Consumer<XdpDesc>,
     fill: Producer<u64>,
-    /// Frames that the kernel is to have, between [`LEVEL_MIN`] and the size of the ring. The kernel uses them in turn, so
-    /// their number is what a ping-pong occupies of the cache: with 2048 it took a third longer than with 256. Bursts
-    /// raise the level, calm lowers it.
+    /// Frames that the kernel is to have, between [`LEVEL_MIN`] and the size of the ring. The
+    /// kernel uses them in turn, so their number is what a ping-pong occupies of the cache: with
+    /// 2048 it took a third longer than with 256. Bursts raise the level, calm lowers it.
     level: u32,
     /// The lowest that it may be.
     level_min: u32,
     /// Frames that the kernel lacks to have its level; negative after the level was lowered.
     missing: i32,
-    /// Most frames that waited at once, and the frames received, since the level was last looked at.
+    /// Most frames that waited at once, and the frames received, since the level was last looked
+    /// at.
     waiting_max: u32,
     received: u32,
     /// Bytes of the frame received last.
@@ -44,7 +46,8 @@ struct RxQueue {
 #[derive(Debug)]
 pub struct XdpRx {
     queues: Vec<RxQueue>,
-    /// The queue that the next poll begins with, so that a busy one does not keep the others waiting.
+    /// The queue that the next poll begins with, so that a busy one does not keep the others
+    /// waiting.
     first: usize,
     /// Bytes of a frame that go into the cache as soon as the ring shows it.
     prefetch_bytes: usize,
@@ -161,9 +164,10 @@ impl RxQueue {
         self.level = level;
     }
 
-    /// Takes up to `budget` frames, and the rest of a packet that has begun: what comes after it must not be the first piece of another
-    /// queue's. The kernel shows the frames of a packet together (`xsk_rcv` and `xsk_flush` in `net/xdp/xsk.c`). Gives the kernel empty
-    /// ones when it is time. Returns how many.
+    /// Takes up to `budget` frames, and the rest of a packet that has begun: what comes after it
+    /// must not be the first piece of another queue's. The kernel shows the frames of a packet
+    /// together (`xsk_rcv` and `xsk_flush` in `net/xdp/xsk.c`). Gives the kernel empty ones when it
+    /// is time. Returns how many.
     #[inline]
     fn take(
         &mut self,
@@ -204,7 +208,8 @@ impl RxQueue {
         count
     }
 
-    /// Has the next frame on its way from the core that wrote it while its descriptor is still on its own.
+    /// Has the next frame on its way from the core that wrote it while its descriptor is still on
+    /// its own.
     #[inline]
     fn prefetch_next(&mut self, pool: &FramePool, bytes_max: usize) {
         if let Some(data) = self.expected_data() {
@@ -212,8 +217,9 @@ impl RxQueue {
         }
     }
 
-    /// Where the data of the next frame are, if there is one. The kernel takes frames in the order in which it was given them, so
-    /// that is known without the descriptor: frame number n of the RX ring is number n of the fill ring. Only a guess.
+    /// Where the data of the next frame are, if there is one. The kernel takes frames in the order
+    /// in which it was given them, so that is known without the descriptor: frame number n of the
+    /// RX ring is number n of the fill ring. Only a guess.
     #[inline]
     fn expected_data(&mut self) -> Option<u64> {
         let number = self.rx.peek()?;
@@ -224,7 +230,8 @@ impl RxQueue {
     fn refill(&mut self, pool: &FramePool) {
         self.adapt();
         let wanted = u32::try_from(self.missing).unwrap_or(0);
-        // With the level as high as the ring, fewer may fit than are missing, until the kernel has said what it consumed.
+        // With the level as high as the ring, fewer may fit than are missing, until the kernel has
+        // said what it consumed.
         let wanted = wanted.min(self.fill.room(wanted));
         let taken = pool.take_many(wanted as usize, |frame| {
             let pushed = self.fill.push(pool.release_to_device(frame));
@@ -234,7 +241,8 @@ impl RxQueue {
         self.fill.publish();
     }
 
-    /// Raises the level when half of it waited at once, lowers it when an eighth was enough for long.
+    /// Raises the level when half of it waited at once, lowers it when an eighth was enough for
+    /// long.
     fn adapt(&mut self) {
         let level = if self.waiting_max > self.level / 2 {
             (self.level * 2).min(self.fill.size())

@@ -118,7 +118,8 @@ fn kick_failed(asked: RawFd, present: RawFd) -> KickOutcome {
     match io::Error::last_os_error().raw_os_error() {
         // The program has taken the number meanwhile.
         _ if asked != present => KickOutcome::Again,
-        // In copy mode the kernel takes 32 frames at a time and answers EAGAIN while there are more.
+        // In copy mode the kernel takes 32 frames at a time and answers EAGAIN while there are
+        // more.
         Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => KickOutcome::Again,
         Some(libc::ENETDOWN) => KickOutcome::Down,
         _ => KickOutcome::Lost,

@@ -1,4 +1,5 @@
-//! What the benchmarks and the fuzz target of the hooks share: an engine on the null device, and the frames of its peer.
+//! What the benchmarks and the fuzz target of the hooks share: an engine on the null device, and
+//! the frames of its peer.
 
 #![allow(
     dead_code,

@@ -1,10 +1,12 @@
 //! More threads that poll than there are CPUs: most of them sleep at once.
 //!
-//! A thread that polls receives for all, so that a few suffice, and each further one keeps those that have work from their CPU. Up to a
-//! thread for each CPU may poll at a time; when there are more, a quarter as many may for a while.
+//! A thread that polls receives for all, so that a few suffice, and each further one keeps those
+//! that have work from their CPU. Up to a thread for each CPU may poll at a time; when there are
+//! more, a quarter as many may for a while.
 //!
-//! Threads that take turns on few CPUs are never seen to poll together. So those are counted, too, that have slept in a period of some
-//! milliseconds, each once: more than there are CPUs, by far, are a crowd.
+//! Threads that take turns on few CPUs are never seen to poll together. So those are counted, too,
+//! that have slept in a period of some milliseconds, each once: more than there are CPUs, by far,
+//! are a crowd.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

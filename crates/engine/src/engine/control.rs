@@ -1,4 +1,5 @@
-//! Requests of `vma_stats`: zero, another log level, a dump of sockets into the log. The internal thread answers them.
+//! Requests of `vma_stats`: zero, another log level, a dump of sockets into the log. The internal
+//! thread answers them.
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
@@ -19,7 +20,8 @@ pub struct LogControls {
 }
 
 impl<B: Backend> Engine<B> {
-    /// Makes the socket through which requests come. Its number is one that the program does not meet.
+    /// Makes the socket through which requests come. Its number is one that the program does not
+    /// meet.
     pub(crate) fn control_socket(&self) -> Option<ControlSocket<OwnDescriptor>> {
         self.segment.control_socket(OwnDescriptor::new)
     }

@@ -19,7 +19,8 @@ use crate::sockets::{hand_over, offload};
 use crate::tcp;
 use crate::udp::follow_port;
 
-/// Descriptors that are looked at in one go for whether they are still what they were: a third of a millisecond.
+/// Descriptors that are looked at in one go for whether they are still what they were: a third of a
+/// millisecond.
 const LOOKED_AT_ONCE: usize = 1024;
 
 /// What the kernel takes as `TCP_MAXSEG` (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
@@ -70,7 +71,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Takes note of a new TCP socket of the kernel's, unless rules leave all of them to it (`false`).
+    /// Takes note of a new TCP socket of the kernel's, unless rules leave all of them to it
+    /// (`false`).
     pub fn stream_opened(&self, fd: c_int, family: Family, nonblocking: bool) -> bool {
         if self.is_other_process() || !tcp::may_accelerate(self.rules()) {
             return false;
@@ -132,8 +134,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Forgets a descriptor that is about to be closed or replaced. A child of `vfork(2)` shares our memory but not our
-    /// descriptors: what it closes stays open here.
+    /// Forgets a descriptor that is about to be closed or replaced. A child of `vfork(2)` shares
+    /// our memory but not our descriptors: what it closes stays open here.
     pub fn descriptor_closes(&self, fd: c_int) {
         if self.table.get(fd).is_none() || self.is_other_process() {
             return;
@@ -154,9 +156,9 @@ impl<B: Backend> Engine<B> {
         self.listed_close(first, last);
     }
 
-    /// Forgets descriptors that were closed past every hook, by a system call of the program's own: their flows would keep packets
-    /// from whoever has the port next, and their numbers may be those of other files. Looks at some of them, and at the next ones
-    /// when called again.
+    /// Forgets descriptors that were closed past every hook, by a system call of the program's own:
+    /// their flows would keep packets from whoever has the port next, and their numbers may be
+    /// those of other files. Looks at some of them, and at the next ones when called again.
     pub(crate) fn forget_lost_descriptors(&self) {
         let first = self.look_from.load(Ordering::Relaxed);
         let fds = self.table.range(first, u32::MAX);
@@ -190,8 +192,8 @@ impl<B: Backend> Engine<B> {
         sys::inode(fd) != known
     }
 
-    /// `new` stands for the same as `old` from here on. A child of `vfork(2)` copies a descriptor because the program that it
-    /// is about to execute shall use it.
+    /// `new` stands for the same as `old` from here on. A child of `vfork(2)` copies a descriptor
+    /// because the program that it is about to execute shall use it.
     pub fn descriptor_duplicated(&self, old: c_int, new: c_int) {
         if self.is_other_process() {
             return self.descriptor_passed(old);
@@ -230,7 +232,8 @@ impl<B: Backend> Engine<B> {
             return;
         }
         drop(control);
-        // The C library's standard streams read and write past the hooks. What a datagram socket sends may go so.
+        // The C library's standard streams read and write past the hooks. What a datagram socket
+        // sends may go so.
         match (object, new) {
             (Object::Udp(socket), libc::STDIN_FILENO) => {
                 self.leave_to_kernel(socket, Reason::InLibc);
@@ -247,7 +250,8 @@ impl<B: Backend> Engine<B> {
         epoll_copied(old, new);
     }
 
-    /// A program that a child executes is to have the descriptor. Only a child of `vfork(2)` says so for itself alone.
+    /// A program that a child executes is to have the descriptor. Only a child of `vfork(2)` says
+    /// so for itself alone.
     pub fn descriptor_handed_down(&self, fd: c_int) {
         if self.is_other_process() {
             self.descriptor_passed(fd);
@@ -352,8 +356,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The kernel's object is reached through the descriptor in `known`; one of several was closed. Returns the new one if it
-    /// was that.
+    /// The kernel's object is reached through the descriptor in `known`; one of several was closed.
+    /// Returns the new one if it was that.
     fn adopt_other_descriptor(
         &self,
         known: &AtomicI32,

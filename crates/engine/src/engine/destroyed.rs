@@ -1,4 +1,5 @@
-//! Streams and listeners that are ended from outside (`tcp/destroyed.rs`), as far as the internal thread has to do with it.
+//! Streams and listeners that are ended from outside (`tcp/destroyed.rs`), as far as the internal
+//! thread has to do with it.
 
 use std::time::Duration;
 

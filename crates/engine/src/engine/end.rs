@@ -14,7 +14,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The process ends: sends what waits, removes the statistics file, and leaves to the kernel what descendants still have.
+    /// The process ends: sends what waits, removes the statistics file, and leaves to the kernel
+    /// what descendants still have.
     pub fn process_ends(&self) {
         if !self.is_other_process() {
             self.links.start_waiting();
@@ -26,8 +27,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The same in a signal handler, which takes no lock: the internal thread does it, if there is one and it is not held up.
-    /// Async-signal-safe.
+    /// The same in a signal handler, which takes no lock: the internal thread does it, if there is
+    /// one and it is not held up. Async-signal-safe.
     pub fn process_ends_by_signal(&self) {
         if self.is_other_process() {
             return;

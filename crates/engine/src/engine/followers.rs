@@ -10,7 +10,8 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched, is_lost};
 
-/// How long packets are left to those who are awake after the first one that nobody slept for, and after many.
+/// How long packets are left to those who are awake after the first one that nobody slept for, and
+/// after many.
 const NAP_MIN: Duration = Duration::from_micros(100);
 const NAP_MAX: Duration = Duration::from_millis(1);
 /// How often it is looked without any sign of a packet.

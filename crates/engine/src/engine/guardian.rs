@@ -8,8 +8,9 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task};
 
-/// So old a connection or listener is by then, at least. Programs of one request do without: a start costs a millisecond of CPU
-/// time, and for a moment the process on the way has the program's descriptors, the devices among them.
+/// So old a connection or listener is by then, at least. Programs of one request do without: a
+/// start costs a millisecond of CPU time, and for a moment the process on the way has the program's
+/// descriptors, the devices among them.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// How often it is looked for the first one.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,4 +1,5 @@
-//! When it is looked whether the program waits for sockets past the library (`sockets/passed_by.rs`).
+//! When it is looked whether the program waits for sockets past the library
+//! (`sockets/passed_by.rs`).
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::sockets::passed_by::Looks;
 
 /// Two of these are what such a program waits longer for the first packet.
 const INTERVAL: Duration = Duration::from_millis(25);
-/// How often is looked where no packet was seen to come: whoever polls takes them before they are seen.
+/// How often is looked where no packet was seen to come: whoever polls takes them before they are
+/// seen.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Looks in a row without any socket that is ready, before it rests until a packet comes.
 const LOOKS_IN_VAIN: u32 = 20;

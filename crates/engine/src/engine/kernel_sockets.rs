@@ -15,7 +15,8 @@ impl<B: Backend> Engine<B> {
         self.list_stream(fd, (domain, kind, protocol), Reason::Passed);
     }
 
-    /// Lists the sockets that were made before the engine. `is_child`: they may be those of the process that has forked this one.
+    /// Lists the sockets that were made before the engine. `is_child`: they may be those of the
+    /// process that has forked this one.
     pub fn list_earlier_sockets(&self, is_child: bool) {
         let reason = match is_child {
             true => Reason::Forked,

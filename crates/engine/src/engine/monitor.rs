@@ -1,5 +1,5 @@
-//! The library's internal thread: what has to be done though no call of the application's does it. Each thing is a task
-//! (`tasks.rs`) of one loop (`event_loop.rs`).
+//! The library's internal thread: what has to be done though no call of the application's does it.
+//! Each thing is a task (`tasks.rs`) of one loop (`event_loop.rs`).
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
@@ -42,8 +42,9 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// To be called by the thread that starts the internal one. A new descriptor has the lowest free number until it is
-    /// moved away; if the internal thread made it, a program might meanwhile be given another number than it expects.
+    /// To be called by the thread that starts the internal one. A new descriptor has the lowest
+    /// free number until it is moved away; if the internal thread made it, a program might
+    /// meanwhile be given another number than it expects.
     #[must_use]
     pub fn prepare<B: Backend>(
         engine: &Engine<B>,
@@ -67,14 +68,15 @@ impl Monitor {
         }
     }
 
-    /// Runs until the process ends, or the program's own threads have ended, which it then returns. The caller has blocked every
-    /// signal for this thread.
+    /// Runs until the process ends, or the program's own threads have ended, which it then returns.
+    /// The caller has blocked every signal for this thread.
     pub fn run<B: Backend>(
         self,
         engine: &'static Engine<B>,
         network: &NetconfNetwork,
     ) -> Option<ProgramEnd> {
-        // The thread that made this one may have real-time priority and one core, where this one would disturb it.
+        // The thread that made this one may have real-time priority and one core, where this one
+        // would disturb it.
         sys::become_ordinary_thread();
         self.place.take();
         let mut events = EventLoop::new();

@@ -1,7 +1,9 @@
-//! A descriptor of the library has got another number, because the program wants its own: who still uses the old one.
+//! A descriptor of the library has got another number, because the program wants its own: who still
+//! uses the old one.
 //!
-//! Threads that sleep have it in their `ppoll(2)`, which would look at the program's file from then on and miss what comes to ours.
-//! They are woken. The internal thread goes once around. Threads inside a call are known to the hooks only.
+//! Threads that sleep have it in their `ppoll(2)`, which would look at the program's file from then
+//! on and miss what comes to ours. They are woken. The internal thread goes once around. Threads
+//! inside a call are known to the hooks only.
 
 use dev_core::Backend;
 use links::wait::Sleeps;
@@ -19,7 +21,8 @@ pub struct OldNumberUsers {
 }
 
 impl<B: Backend> Engine<B> {
-    /// To be called when the new number is known to all. Not by a child of `vfork(2)`, whose descriptors are its own.
+    /// To be called when the new number is known to all. Not by a child of `vfork(2)`, whose
+    /// descriptors are its own.
     pub fn descriptor_has_moved(&self) -> OldNumberUsers {
         let control = self.control();
         for fd in self.table.range(0, u32::MAX) {

@@ -14,7 +14,8 @@ use crate::mux::{self, MuxCall, MuxOutcome};
 use crate::sockets::stack::{Described, Stack};
 
 impl<B: Backend> Engine<B> {
-    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is for the kernel.
+    /// Finds our sockets among the descriptors of a `poll(2)`. `None`: there is none, the call is
+    /// for the kernel.
     pub fn polled_sockets(&self, fds: &[libc::pollfd]) -> Option<PolledSockets<B>> {
         mux::poll::PolledSockets::new(fds.iter().enumerate().filter_map(|(index, polled)| {
             let object = self.look_up(polled.fd)?;
@@ -54,7 +55,8 @@ impl<B: Backend> Engine<B> {
         set.wait(self.settings(), call, events)
     }
 
-    /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but other descriptors.
+    /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but
+    /// other descriptors.
     pub fn epoll_created(&self, fd: c_int) {
         if !self.is_other_process() {
             mux::epoll_created(fd);
@@ -80,8 +82,9 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// What the kernel is to be given in place of `event` when a descriptor comes into a set, if it is to be given something else: of
-    /// some sockets it would tell what is not so, at once, to who waits. [`Engine::epoll_added`] has to be told.
+    /// What the kernel is to be given in place of `event` when a descriptor comes into a set, if it
+    /// is to be given something else: of some sockets it would tell what is not so, at once, to who
+    /// waits. [`Engine::epoll_added`] has to be told.
     #[inline]
     pub fn event_for_kernel(&self, fd: c_int, event: epoll_event) -> Option<epoll_event> {
         let is_silent = self.look_up(fd)?.socket()?.core().is_silent();
@@ -102,7 +105,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The same of `EPOLL_CTL_ADD`. `is_silent`: the kernel has got what [`Engine::event_for_kernel`] says.
+    /// The same of `EPOLL_CTL_ADD`. `is_silent`: the kernel has got what
+    /// [`Engine::event_for_kernel`] says.
     pub fn epoll_added(&self, epfd: c_int, fd: c_int, event: epoll_event, is_silent: bool) {
         let socket = match self.look_up(fd) {
             Some(Object::Epoll(inner)) => {
@@ -207,8 +211,9 @@ impl<B: Backend> Engine<B> {
         matches!(self.look_up(fd), Some(Object::Epoll(other)) if ptr::eq(other, set))
     }
 
-    /// The set whose event of the library's own is among what the kernel has reported to a thread. `copy`: the number that it waited
-    /// under, which stands for the set then, if it stands for nothing yet.
+    /// The set whose event of the library's own is among what the kernel has reported to a thread.
+    /// `copy`: the number that it waited under, which stands for the set then, if it stands for
+    /// nothing yet.
     pub fn called_back_by(
         &self,
         events: &[epoll_event],

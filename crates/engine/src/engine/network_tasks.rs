@@ -20,8 +20,8 @@ pub(super) struct Paths<B: Backend> {
     is_pending: bool,
 }
 
-/// How long the kernel is given for what an ICMP message says of a path: it shows the message before it acts. This also bounds how
-/// often a flood of them is looked at.
+/// How long the kernel is given for what an ICMP message says of a path: it shows the message
+/// before it acts. This also bounds how often a flood of them is looked at.
 const PATH_DELAY: Duration = Duration::from_millis(2);
 
 impl<B: Backend> Paths<B> {

@@ -15,7 +15,8 @@ impl<B: Backend> Engine<B> {
         self.orphans().add(socket, object);
     }
 
-    /// Each of them has a descriptor, perhaps: of more than a few the oldest become the kernel's. Under the control lock.
+    /// Each of them has a descriptor, perhaps: of more than a few the oldest become the kernel's.
+    /// Under the control lock.
     pub(super) fn bound_orphans(&self) {
         let most = descriptors::room_for_closed();
         loop {

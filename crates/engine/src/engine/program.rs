@@ -1,4 +1,5 @@
-//! What the internal thread has to do with the program's own threads: it may do no more than they, and ends with them.
+//! What the internal thread has to do with the program's own threads: it may do no more than they,
+//! and ends with them.
 
 use std::time::Duration;
 

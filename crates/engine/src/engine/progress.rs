@@ -1,5 +1,5 @@
-//! Packets that no call of the program takes in (`VMA_PROGRESS_ENGINE_*`): peers wait for acknowledgements and handshakes, and a
-//! ring that is full loses what comes.
+//! Packets that no call of the program takes in (`VMA_PROGRESS_ENGINE_*`): peers wait for
+//! acknowledgements and handshakes, and a ring that is full loses what comes.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use tcp::Instant;
 use crate::engine::Engine;
 use crate::process::event_loop::{Next, Task, Watched};
 
-/// Without packets for so long the thread sleeps until one comes: it costs nothing then, and a packet now and then costs a wake-up.
+/// Without packets for so long the thread sleeps until one comes: it costs nothing then, and a
+/// packet now and then costs a wake-up.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// When the interfaces are looked at.

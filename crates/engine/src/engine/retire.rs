@@ -1,5 +1,6 @@
-//! The library leaves the process for good: a filter of system calls is about to come that forbids what it needs, or a call that takes
-//! a process of one thread. Everything is the kernel's before, and the internal thread has ended.
+//! The library leaves the process for good: a filter of system calls is about to come that forbids
+//! what it needs, or a call that takes a process of one thread. Everything is the kernel's before,
+//! and the internal thread has ended.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use crate::sockets::hand_over;
 const PATIENCE_NSEC: u64 = 200_000_000;
 
 impl<B: Backend> Engine<B> {
-    /// Leaves every socket to the kernel for good and ends the internal thread. The caller sees to it that no call comes here any more.
-    /// No lock may be held.
+    /// Leaves every socket to the kernel for good and ends the internal thread. The caller sees to
+    /// it that no call comes here any more. No lock may be held.
     pub fn retire(&self, reason: Reason, about: &str) {
         if self.is_other_process() {
             return;
@@ -50,7 +51,8 @@ impl<B: Backend> Engine<B> {
         self.end_internal_thread();
     }
 
-    /// The process ends that has retired it. A file is left behind where calls are not allowed that would remove it.
+    /// The process ends that has retired it. A file is left behind where calls are not allowed that
+    /// would remove it.
     pub fn retired_ends(&self) {
         let calls = [libc::SYS_getpid, libc::SYS_newfstatat, libc::SYS_unlinkat];
         if calls.into_iter().all(sys::may_call) && !self.is_other_process() {

@@ -1,11 +1,14 @@
-//! The program gives up rights (setuid(2), capset(2)): what only the privileged can do is done before, or ends with the privilege.
+//! The program gives up rights (setuid(2), capset(2)): what only the privileged can do is done
+//! before, or ends with the privilege.
 //!
-//! Of a connection past the kernel, the kernel's socket is under repair, and both to begin and to end that takes `CAP_NET_ADMIN`. So
-//! all streams and listeners return to the kernel before the right goes. Datagram sockets go on: what they need of the system is open.
-//! A program that lowers its rights for a while keeps what it has (`sys::with_rights`).
+//! Of a connection past the kernel, the kernel's socket is under repair, and both to begin and to
+//! end that takes `CAP_NET_ADMIN`. So all streams and listeners return to the kernel before the
+//! right goes. Datagram sockets go on: what they need of the system is open. A program that lowers
+//! its rights for a while keeps what it has (`sys::with_rights`).
 //!
-//! Credentials are a thread's own. The C library tells all threads of the process; a system call of the program's own is the calling
-//! thread's only. The internal thread never keeps more than the program's first thread has.
+//! Credentials are a thread's own. The C library tells all threads of the process; a system call of
+//! the program's own is the calling thread's only. The internal thread never keeps more than the
+//! program's first thread has.
 
 use dev_core::Backend;
 use links::reason::Reason;
@@ -15,7 +18,8 @@ use crate::engine::Engine;
 use crate::process::credentials::{Change, Credentials};
 use crate::process::thread_request::{LOOK_AT_RIGHTS, RIGHTS_WENT};
 
-/// What no hook has seen: an instruction of the program's own, or a function that it has looked up past the hooks.
+/// What no hook has seen: an instruction of the program's own, or a function that it has looked up
+/// past the hooks.
 const UNSEEN: &str = "by a system call that the library has not seen";
 
 /// Whose credentials a call changes.
@@ -28,15 +32,16 @@ pub enum Whose {
 }
 
 impl<B: Backend> Engine<B> {
-    /// A call is about to change what the calling thread may do, or every thread. Returns whether connections have returned to the
-    /// kernel for it.
+    /// A call is about to change what the calling thread may do, or every thread. Returns whether
+    /// connections have returned to the kernel for it.
     pub fn before_rights_change(&self, change: &Change, whose: Whose, call: &'static str) -> bool {
         if self.is_other_process() {
             return false;
         }
         let goes = credentials().is_some_and(|mut now| {
             if whose == Whose::EveryThreads && self.internal_thread.runs() {
-                // What the program has asked for so that capabilities are kept is a thread's own, too: the internal one loses them.
+                // What the program has asked for so that capabilities are kept is a thread's own,
+                // too: the internal one loses them.
                 now.secure_bits = 0;
             }
             let after = now.after(change);
@@ -62,7 +67,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// The kernel has refused what takes the right: it has gone unseen. The internal thread may have it still, for the last time.
+    /// The kernel has refused what takes the right: it has gone unseen. The internal thread may
+    /// have it still, for the last time.
     pub(super) fn rights_went_unseen(&self) {
         if self.internal_thread.runs() {
             self.thread_requests

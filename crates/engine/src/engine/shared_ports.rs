@@ -1,5 +1,6 @@
-//! Ports that sockets of other processes come to share (`SO_REUSEADDR`, `SO_REUSEPORT`). Nobody announces that, so the internal thread asks who has
-//! them: often while packets come, of which the others would miss some, and seldom else.
+//! Ports that sockets of other processes come to share (`SO_REUSEADDR`, `SO_REUSEPORT`). Nobody
+//! announces that, so the internal thread asks who has them: often while packets come, of which the
+//! others would miss some, and seldom else.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::udp::look_after_shared_ports;
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often is looked at most.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
-/// The share of a CPU that looking may take: one part of so many. Where many sockets are open, it is looked less often.
+/// The share of a CPU that looking may take: one part of so many. Where many sockets are open, it
+/// is looked less often.
 const COST_SHARE: u32 = 100;
 
 pub(super) struct SharedPorts<B: Backend> {

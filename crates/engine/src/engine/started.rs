@@ -65,7 +65,8 @@ impl<B: Backend> Task for AtDoor<B> {
 }
 
 impl<B: Backend> Engine<B> {
-    /// Gives the socket of this inode to the kernel, for a program that was started with it. `false`: this process has none.
+    /// Gives the socket of this inode to the kernel, for a program that was started with it.
+    /// `false`: this process has none.
     fn give_started(&self, inode: u64) -> bool {
         let is_it = |socket: &AnySocket<B>| {
             socket.core().kernel_socket.inode.load(Ordering::Relaxed) == inode
@@ -79,9 +80,10 @@ impl<B: Backend> Engine<B> {
         found.is_some()
     }
 
-    /// A program is about to be started otherwise than in a child of fork(2), of which the engine hears: by posix_spawn(3) and its
-    /// like, or in a child of vfork(2) that is about to execute it. Sockets that it has then are shared with it, and those
-    /// that it cannot ask for are the kernel's before.
+    /// A program is about to be started otherwise than in a child of fork(2), of which the engine
+    /// hears: by posix_spawn(3) and its like, or in a child of vfork(2) that is about to execute
+    /// it. Sockets that it has then are shared with it, and those that it cannot ask for are the
+    /// kernel's before.
     pub fn program_starts(&self, can_ask: impl FnOnce() -> bool) {
         let is_inherited = |(fd, socket): &(libc::c_int, AnySocket<B>)| {
             socket.core().is_or_may_be_offloaded() && self.is_inherited(*fd, *socket)
@@ -100,8 +102,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// In a descendant that is about to execute a program, of which this engine is an ancestor's: what it inherits goes to the kernel if the
-    /// program cannot ask for it.
+    /// In a descendant that is about to execute a program, of which this engine is an ancestor's:
+    /// what it inherits goes to the kernel if the program cannot ask for it.
     pub fn descendant_executes(&self, can_ask: impl Fn() -> bool) {
         let inherited =
             |(fd, socket): &(libc::c_int, AnySocket<B>)| self.is_inherited(*fd, *socket);

@@ -14,15 +14,16 @@ use crate::engine::{Engine, TcpSocket};
 use crate::sockets::hand_over;
 use crate::tcp;
 
-/// How soon timers of connections are looked at again after one has expired: while connections come and go, those who set timers need not
-/// call.
+/// How soon timers of connections are looked at again after one has expired: while connections come
+/// and go, those who set timers need not call.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long the process's end waits for peers that are about to end a handshake.
 const RETURNS_PATIENCE_NSEC: u64 = 100_000_000;
 const RETURNS_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How often is looked for segments that came to the kernel: what it keeps from a connection is sent again after 200 ms.
+/// How often is looked for segments that came to the kernel: what it keeps from a connection is
+/// sent again after 200 ms.
 const STRAY_INTERVAL: Duration = Duration::from_millis(100);
 
 impl<B: Backend> Engine<B> {
@@ -60,7 +61,8 @@ impl<B: Backend> Engine<B> {
             }
             (Some(Ok(_)), Some((_, socket))) => {
                 drop(control);
-                // So far it was where the SYN came from. The kernel answers by its routes, and they may change.
+                // So far it was where the SYN came from. The kernel answers by its routes, and they
+                // may change.
                 socket.find_way(self);
             }
             _ => {}
@@ -68,7 +70,8 @@ impl<B: Backend> Engine<B> {
         accepted
     }
 
-    /// In the internal thread: timers of connections. Returns when to be called again; `None`: when the thread is called.
+    /// In the internal thread: timers of connections. Returns when to be called again; `None`: when
+    /// the thread is called.
     pub(crate) fn look_after_streams(&'static self) -> Option<Duration> {
         self.tcp.begin_look();
         let mut is_busy = false;
@@ -83,12 +86,14 @@ impl<B: Backend> Engine<B> {
         self.tcp.end_look(is_busy.then_some(BUSY_INTERVAL))
     }
 
-    /// By which the kernel tells of the ends of its connections, while there are some that are exempt from the steering.
+    /// By which the kernel tells of the ends of its connections, while there are some that are
+    /// exempt from the steering.
     pub(super) fn ends_fd(&self) -> Option<c_int> {
         self.tcp.ends_fd()
     }
 
-    /// In the internal thread: looks after them. Returns when to look again, if the kernel does not tell before.
+    /// In the internal thread: looks after them. Returns when to look again, if the kernel does not
+    /// tell before.
     pub(super) fn look_after_exempt(&self, is_lost: bool) -> Option<Duration> {
         self.tcp.look_after_exempt(self, is_lost)
     }
@@ -98,7 +103,8 @@ impl<B: Backend> Engine<B> {
         tcp::end_some(self.tcp, |socket| self.give_stream_back(socket));
     }
 
-    /// A call on a stream has polled in vain for a moment: ends one of them, unless another thread has the control lock.
+    /// A call on a stream has polled in vain for a moment: ends one of them, unless another thread
+    /// has the control lock.
     pub fn use_idle_moment(&self) {
         if let Some(_control) = self.try_control() {
             tcp::end_one(self.tcp, |socket| self.give_stream_back(socket));
@@ -148,8 +154,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Gives connections to the kernel whose segments come to it: by an interface that is not theirs, or in fragments. It tells of
-    /// none. Returns when to look again; `None`: some time.
+    /// Gives connections to the kernel whose segments come to it: by an interface that is not
+    /// theirs, or in fragments. It tells of none. Returns when to look again; `None`: some time.
     pub(super) fn look_for_strays(&self) -> Option<Duration> {
         if !self.tcp.has_streams() {
             return None;
@@ -170,8 +176,8 @@ impl<B: Backend> Engine<B> {
         Some(STRAY_INTERVAL)
     }
 
-    /// Connections on their way into the kernel's queues, whose handshake is not over, get a moment to end it: the process is about to
-    /// end, and other processes have their listeners.
+    /// Connections on their way into the kernel's queues, whose handshake is not over, get a moment
+    /// to end it: the process is about to end, and other processes have their listeners.
     pub(super) fn wait_for_returns(&self) {
         let deadline = sys::now_nsec() + RETURNS_PATIENCE_NSEC;
         loop {
@@ -192,7 +198,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Leaves every connection to the kernel, because the process ends or becomes another program: the kernel tells their peers.
+    /// Leaves every connection to the kernel, because the process ends or becomes another program:
+    /// the kernel tells their peers.
     pub(crate) fn leave_streams_to_kernel(&self, reason: Reason) {
         self.leave_streams_to_kernel_about(reason, "");
     }

@@ -17,12 +17,14 @@ use crate::process::throttle::Throttle;
 /// How often is looked at what nobody announces.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Another thread has called: there are senders to look after, holders of interfaces to wait for, or the process ends by a signal.
+/// Another thread has called: there are senders to look after, holders of interfaces to wait for,
+/// or the process ends by a signal.
 pub(super) struct Called<B: Backend> {
     engine: &'static Engine<B>,
 }
 
-/// How often the thread looks whether a bulk sender has stopped: twice this is what its last datagrams may be late.
+/// How often the thread looks whether a bulk sender has stopped: twice this is what its last
+/// datagrams may be late.
 const SENDER_INTERVAL: Duration = Duration::from_micros(200);
 
 impl<B: Backend> Called<B> {

@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sockets::shared::WakeChannel;
 
-/// By which others call for sockets that this process has adopted: as many as it has ancestors with sockets, which is mostly one.
+/// By which others call for sockets that this process has adopted: as many as it has ancestors with
+/// sockets, which is mostly one.
 #[derive(Debug, Default)]
 pub(crate) struct WakeChannels(Mutex<Vec<&'static WakeChannel>>);
 

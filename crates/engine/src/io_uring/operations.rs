@@ -1,4 +1,5 @@
-//! What an entry of a submission queue asks for, as far as it concerns descriptors (`linux/io_uring.h`).
+//! What an entry of a submission queue asks for, as far as it concerns descriptors
+//! (`linux/io_uring.h`).
 
 use libc::{c_int, epoll_event};
 

@@ -1,6 +1,7 @@
 //! Rings that were made through the C library, and what waits in their submission queues.
 //!
-//! The library maps the queues of each once more: the program may take its own mapping away at any time.
+//! The library maps the queues of each once more: the program may take its own mapping away at any
+//! time.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -21,8 +22,9 @@ const ENTRIES_OFFSET: i64 = 0x1000_0000;
 const LONG_ENTRIES: u32 = 1 << 10;
 /// `IORING_SETUP_NO_SQARRAY`
 const NO_ARRAY: u32 = 1 << 16;
-/// Flags with which the queue is where it is looked for, and the kernel takes from it when it is told to. Not so with `SQPOLL`, where a
-/// thread of the kernel's takes from it at any time, `NO_MMAP`, and what is not known yet.
+/// Flags with which the queue is where it is looked for, and the kernel takes from it when it is
+/// told to. Not so with `SQPOLL`, where a thread of the kernel's takes from it at any time,
+/// `NO_MMAP`, and what is not known yet.
 const KNOWN_FLAGS: u32 = 1
     | 1 << 3
     | 1 << 4
@@ -39,7 +41,8 @@ const KNOWN_FLAGS: u32 = 1
     | 1 << 17
     | 1 << 18;
 
-/// How often a lock is tried that another thread holds for a moment, or held when this process was forked.
+/// How often a lock is tried that another thread holds for a moment, or held when this process was
+/// forked.
 const TRIES: u32 = 100_000;
 
 #[derive(Debug)]
@@ -99,7 +102,8 @@ pub fn range_closes(first: u32, last: u32) {
     }
 }
 
-/// The kernel is about to be told of `count` more operations of a ring. Returns those that are `wanted`, with their places.
+/// The kernel is about to be told of `count` more operations of a ring. Returns those that are
+/// `wanted`, with their places.
 ///
 /// # Errors
 /// It is none that is known.
@@ -192,7 +196,8 @@ impl Ring {
     }
 
     fn read(&self, place: u32) -> Operation {
-        // SAFETY: within the mapping. Whoever changes an entry meanwhile breaks the kernel's rules, and is read in part at worst.
+        // SAFETY: within the mapping. Whoever changes an entry meanwhile breaks the kernel's rules,
+        // and is read in part at worst.
         Operation(unsafe { self.entry(place).read_volatile() })
     }
 
@@ -217,7 +222,8 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: it is the address of memory that every thread may use, with atomic operations or by the kernel's rules.
+// SAFETY: it is the address of memory that every thread may use, with atomic operations or by the
+// kernel's rules.
 unsafe impl Send for Mapping {}
 
 impl Mapping {

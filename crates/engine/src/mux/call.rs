@@ -1,4 +1,5 @@
-//! What every waiting call has in common: how long it polls, when it asks the kernel, when it sleeps or ends.
+//! What every waiting call has in common: how long it polls, when it asks the kernel, when it
+//! sleeps or ends.
 
 use links::interface::set::InterfaceSet;
 use links::moderated_sleep::Naps;
@@ -53,8 +54,8 @@ pub struct MuxCall {
 }
 
 impl MuxCall {
-    /// Begins a call that ends after `timeout_nsec`, or never. `may_poll`: whether it may poll before it sleeps; not when it
-    /// has a signal mask, which is in force in the sleep only.
+    /// Begins a call that ends after `timeout_nsec`, or never. `may_poll`: whether it may poll
+    /// before it sleeps; not when it has a signal mask, which is in force in the sleep only.
     pub fn begin(settings: &Settings, timeout_nsec: Option<u64>, may_poll: bool) -> Self {
         let begun = || sys::now_nsec();
         let poll_until_nsec = match (may_poll, u64::try_from(settings.select_poll_usec)) {
@@ -82,7 +83,8 @@ impl MuxCall {
         }
     }
 
-    /// Whether a signal handler has run since the call began; none of these calls is ever restarted (signal(7)).
+    /// Whether a signal handler has run since the call began; none of these calls is ever restarted
+    /// (signal(7)).
     pub fn interrupted(&self) -> bool {
         self.mark.any_handler()
     }
@@ -95,7 +97,8 @@ impl MuxCall {
         }
     }
 
-    /// A signal has ended the call's sleep: it looks once more, and ends with `EINTR` if nothing is ready.
+    /// A signal has ended the call's sleep: it looks once more, and ends with `EINTR` if nothing is
+    /// ready.
     pub fn end_after_last_look(&mut self) {
         self.ends = Some(Step::Interrupted);
         self.ask_kernel_next();
@@ -111,8 +114,8 @@ impl MuxCall {
         }
     }
 
-    /// Whether this is the last look of a call that a signal has ended. Its handler may have closed what the call waits for, which the
-    /// kernel's call would not have seen.
+    /// Whether this is the last look of a call that a signal has ended. Its handler may have closed
+    /// what the call waits for, which the kernel's call would not have seen.
     pub(super) fn is_last_after_signal(&self) -> bool {
         self.ends == Some(Step::Interrupted)
     }
@@ -122,8 +125,8 @@ impl MuxCall {
         self.deadline_nsec == Some(0)
     }
 
-    /// Whether what is ready in user space would hide what the kernel has: this call has not asked it. One that waited has, when it
-    /// began.
+    /// Whether what is ready in user space would hide what the kernel has: this call has not asked
+    /// it. One that waited has, when it began.
     #[inline]
     pub(super) fn may_hide_kernels(&self) -> bool {
         !self.has_asked_kernel
@@ -135,7 +138,8 @@ impl MuxCall {
         self.has_asked_kernel = true;
     }
 
-    /// Receives what has come; a call that does not wait receives all of it. Returns whether anything came.
+    /// Receives what has come; a call that does not wait receives all of it. Returns whether
+    /// anything came.
     #[inline]
     pub(super) fn receive_from<S: Stack>(&self, interfaces: &InterfaceSet<S>) -> bool {
         let frames = if self.is_immediate() {
@@ -157,7 +161,8 @@ impl MuxCall {
         self.os_looks.due()
     }
 
-    /// Whether what the kernel has is left to a sleep that begins at once and ends at once if there is anything.
+    /// Whether what the kernel has is left to a sleep that begins at once and ends at once if there
+    /// is anything.
     #[inline]
     pub(super) fn leaves_kernel_to_sleep(&self) -> bool {
         self.poll_until_nsec == Some(0)
@@ -171,7 +176,8 @@ impl MuxCall {
         self.os_looks.look_next();
     }
 
-    /// What follows a round that found nothing ready. `received`: frames came, for others; then there is no use in sleeping.
+    /// What follows a round that found nothing ready. `received`: frames came, for others; then
+    /// there is no use in sleeping.
     #[inline]
     pub(super) fn next_step(&mut self, received: bool) -> Step {
         if self.is_immediate() {
@@ -199,7 +205,8 @@ impl MuxCall {
         }
     }
 
-    /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that others need.
+    /// Whether the call is to sleep now: it does not poll, or not any more, or not on a CPU that
+    /// others need.
     #[inline]
     fn stops_polling(&mut self) -> bool {
         let is_over = self.poll_until_nsec.map(|until| until == 0);
@@ -231,8 +238,9 @@ pub(super) enum Step {
 
 /// When a call asks the kernel between rounds of polling (`VMA_SELECT_POLL_OS_RATIO`).
 ///
-/// A look costs a system call, as much as some rounds, and a packet that comes meanwhile waits. While looks find nothing, the distance between
-/// them doubles, up to [`DISTANCE_MAX`] times the first: about ten microseconds.
+/// A look costs a system call, as much as some rounds, and a packet that comes meanwhile waits.
+/// While looks find nothing, the distance between them doubles, up to [`DISTANCE_MAX`] times the
+/// first: about ten microseconds.
 #[derive(Debug)]
 struct OsLooks {
     distance: u32,
@@ -244,8 +252,8 @@ struct OsLooks {
 const DISTANCE_MAX: u32 = 16;
 
 impl OsLooks {
-    /// The kernel is asked in the first round: what has waited there longest comes first, and a descriptor that is not open is
-    /// found before a signal ends the call.
+    /// The kernel is asked in the first round: what has waited there longest comes first, and a
+    /// descriptor that is not open is found before a signal ends the call.
     fn new(ratio: u32) -> Self {
         Self {
             distance: ratio,

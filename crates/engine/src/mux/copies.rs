@@ -1,4 +1,5 @@
-//! What else leads to an epoll set that was the kernel's alone so far: copies of its descriptor, and sets that it is in.
+//! What else leads to an epoll set that was the kernel's alone so far: copies of its descriptor,
+//! and sets that it is in.
 
 use std::os::fd::AsRawFd;
 
@@ -17,8 +18,8 @@ pub(crate) struct OtherEpolls {
 /// Where `/proc` is not to be had, the numbers below this are tried.
 const NUMBERS_TRIED: c_int = 4096;
 
-/// Looks through `/proc/self/fd`, which costs time by the number of descriptors: once a set. `None`: nobody knows, for there is no
-/// descriptor left.
+/// Looks through `/proc/self/fd`, which costs time by the number of descriptors: once a set.
+/// `None`: nobody knows, for there is no descriptor left.
 pub(crate) fn other_epolls(epfd: c_int) -> Option<OtherEpolls> {
     let mut others = OtherEpolls::default();
     // It is in no other set, and reports nothing.

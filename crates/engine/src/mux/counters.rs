@@ -9,7 +9,8 @@ use stats::{MultiplexerSlot, MultiplexerStats, Shares};
 use crate::mux::call::{MuxCall, MuxOutcome};
 use crate::mux::polling_time::PollingTime;
 
-/// The counters of `poll(2)`, of `select(2)`, or of one epoll set. Any number of threads may count, each in its own share.
+/// The counters of `poll(2)`, of `select(2)`, or of one epoll set. Any number of threads may count,
+/// each in its own share.
 #[derive(Debug)]
 pub(crate) struct MuxCounters {
     slot: Mutex<Option<MultiplexerSlot>>,

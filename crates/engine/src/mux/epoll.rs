@@ -1,8 +1,8 @@
 //! `epoll(7)`.
 //!
-//! The application's epoll descriptor stays the kernel's, and every socket of ours is registered there, too: the kernel
-//! reports what comes through its own socket, and that sending is possible. Beside it, a set keeps a list of our sockets
-//! that have something to read.
+//! The application's epoll descriptor stays the kernel's, and every socket of ours is registered
+//! there, too: the kernel reports what comes through its own socket, and that sending is possible.
+//! Beside it, a set keeps a list of our sockets that have something to read.
 
 mod kernel_set;
 
@@ -33,7 +33,8 @@ pub(super) const EPOLLONESHOT: u32 = libc::EPOLLONESHOT as u32;
 pub struct EpollSet<S: Stack> {
     pub(super) descriptors: AtomicU32,
     pub(super) epfd: AtomicI32,
-    /// Inode number behind the descriptors, which tells a set from anything but another anonymous file.
+    /// Inode number behind the descriptors, which tells a set from anything but another anonymous
+    /// file.
     pub(super) inode: AtomicU64,
     pub(super) members: Mutex<Members<S>>,
     pub(super) ready: ReadyList<S>,
@@ -44,7 +45,8 @@ pub struct EpollSet<S: Stack> {
     /// How often the sockets' interfaces have changed, and as of which change `interfaces` is.
     interface_changes: AtomicU32,
     pub(super) interfaces_as_of: AtomicU32,
-    /// Threads that wait in the kernel, because nothing came past it into the set. One that is cancelled there counts for ever.
+    /// Threads that wait in the kernel, because nothing came past it into the set. One that is
+    /// cancelled there counts for ever.
     kernel_waiters: AtomicU32,
     /// A registration is, or was, for one event only: the kernel's reports spend it.
     has_one_shots: AtomicBool,
@@ -52,8 +54,8 @@ pub struct EpollSet<S: Stack> {
     pub(super) kernel_took_all: AtomicBool,
     /// At which tick the kernel was last asked what its part of the set has, and told all of it.
     pub(super) kernel_told_nsec: AtomicU64,
-    /// Why its sockets are the kernel's, 0 if they need not be: it is in another one, is polled, or is another process's, too. Only
-    /// the kernel can watch it from there.
+    /// Why its sockets are the kernel's, 0 if they need not be: it is in another one, is polled, or
+    /// is another process's, too. Only the kernel can watch it from there.
     left_for: AtomicU32,
     pub(super) eviction: Eviction,
     pub(super) counters: MuxCounters,
@@ -131,7 +133,8 @@ impl<S: MuxStack> EpollSet<S> {
         let added = Arc::clone(&registration);
         self.members().insert(key, added, event.u64);
         core.readiness.add_watcher(Arc::clone(&registration));
-        // Either this sees that the kernel has the socket, or who gives it to the kernel sees the registration.
+        // Either this sees that the kernel has the socket, or who gives it to the kernel sees the
+        // registration.
         fence(Ordering::SeqCst);
         if core.is_silent() != is_silent {
             self.follow_silence(&registration, !is_silent);
@@ -169,7 +172,8 @@ impl<S: MuxStack> EpollSet<S> {
         self.inode.load(Ordering::Relaxed)
     }
 
-    /// From here on the program's calls are the kernel's: nothing of the library's may be left in its set.
+    /// From here on the program's calls are the kernel's: nothing of the library's may be left in
+    /// its set.
     pub(crate) fn library_leaves(&self) {
         self.eviction.end(self.epfd.load(Ordering::Relaxed));
     }
@@ -316,8 +320,9 @@ impl<S: MuxStack> EpollSet<S> {
         self.interfaces_as_of.store(as_of, Ordering::Release);
     }
 
-    /// Our ready sockets, if there are any. At every `skip`-th call that finds one and has not asked the kernel before, the kernel comes
-    /// first, so that its descriptors do not starve behind ours.
+    /// Our ready sockets, if there are any. At every `skip`-th call that finds one and has not
+    /// asked the kernel before, the kernel comes first, so that its descriptors do not starve
+    /// behind ours.
     #[inline]
     pub(super) fn ready_events(
         &self,
@@ -353,7 +358,8 @@ impl<S: MuxStack> EpollSet<S> {
     }
 }
 
-/// What the kernel gets of a registration whose socket it knows nothing of: it is refused what it would be refused, and reports nothing.
+/// What the kernel gets of a registration whose socket it knows nothing of: it is refused what it
+/// would be refused, and reports nothing.
 pub(crate) fn silent_event(event: epoll_event) -> epoll_event {
     const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
     let events = if event.events & EXCLUSIVE == 0 {
@@ -365,8 +371,8 @@ pub(crate) fn silent_event(event: epoll_event) -> epoll_event {
     epoll_event { events, ..event }
 }
 
-/// Merges `count` events behind the first `first` into those. A descriptor is reported once: what carries the same data is
-/// the same to the application. Returns the number of events left.
+/// Merges `count` events behind the first `first` into those. A descriptor is reported once: what
+/// carries the same data is the same to the application. Returns the number of events left.
 fn merge(events: &mut [epoll_event], first: usize, count: usize) -> usize {
     let (earlier, later) = events.split_at_mut(first);
     let mut kept = 0;

@@ -1,7 +1,8 @@
 //! What the hooks have seen of epoll sets that are the kernel's alone.
 //!
-//! A set becomes ours with its first socket of ours. Whether there are copies of its descriptor by then, or another set that it
-//! is in, only `/proc` tells, which takes long. Some have had no chance to get either. That another process has one, nothing tells.
+//! A set becomes ours with its first socket of ours. Whether there are copies of its descriptor by
+//! then, or another set that it is in, only `/proc` tells, which takes long. Some have had no
+//! chance to get either. That another process has one, nothing tells.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -22,7 +23,8 @@ pub(crate) fn epoll_created(fd: c_int) {
     }
 }
 
-/// The number stands for another file from here on, or may get company: it is copied, or put into a set.
+/// The number stands for another file from here on, or may get company: it is copied, or put into a
+/// set.
 #[inline]
 pub fn epoll_may_be_shared(fd: c_int) {
     if let Some(mark) = MARKS.get(fd)
@@ -53,7 +55,8 @@ pub(crate) fn is_unshared(epfd: c_int) -> bool {
     is_marked(epfd, ALONE)
 }
 
-/// Whether another process may have what the number stands for, or did stand for when a hook last saw it.
+/// Whether another process may have what the number stands for, or did stand for when a hook last
+/// saw it.
 pub(crate) fn is_passed(epfd: c_int) -> bool {
     is_marked(epfd, PASSED)
 }

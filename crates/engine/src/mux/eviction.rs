@@ -1,9 +1,11 @@
-//! Calls threads back that wait in the kernel's `epoll_wait(2)` when something comes past the kernel into their set from now on.
+//! Calls threads back that wait in the kernel's `epoll_wait(2)` when something comes past the
+//! kernel into their set from now on.
 //!
-//! They sleep in a system call that knows nothing of us, so an event of our own brings them out: an eventfd in the kernel's
-//! set, with data that no program uses. The hook takes the event out of the results; the last thread to come out, or any one
-//! after [`EVICTION_NSEC`], takes the eventfd out of the set. The data are each set's own: they tell a thread which set it has waited
-//! for, if the number that it waited under is closed.
+//! They sleep in a system call that knows nothing of us, so an event of our own brings them out: an
+//! eventfd in the kernel's set, with data that no program uses. The hook takes the event out of the
+//! results; the last thread to come out, or any one after [`EVICTION_NSEC`], takes the eventfd out
+//! of the set. The data are each set's own: they tell a thread which set it has waited for, if the
+//! number that it waited under is closed.
 
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -15,8 +17,8 @@ use libc::{c_int, epoll_event};
 
 const EVICTION_NSEC: u64 = 100_000_000;
 
-/// An eventfd that is always readable, for every set; null before the first. It is made before it is needed: then there may be no
-/// descriptor left.
+/// An eventfd that is always readable, for every set; null before the first. It is made before it
+/// is needed: then there may be no descriptor left.
 static ALARM: AtomicPtr<OwnDescriptor> = AtomicPtr::new(ptr::null_mut());
 
 /// Whether threads were ever called back.
@@ -63,14 +65,16 @@ pub(crate) fn forget_alarm() {
 #[derive(Debug, Default)]
 pub(super) struct Eviction {
     under_way: Mutex<Option<UnderWay>>,
-    /// What marks the set's event: a random number, so that no program has the same by chance or by habit. 0 before the first.
+    /// What marks the set's event: a random number, so that no program has the same by chance or by
+    /// habit. 0 before the first.
     cookie: AtomicU64,
 }
 
 #[derive(Debug)]
 struct UnderWay {
     until_nsec: u64,
-    /// The alarm's number with which it is in the kernel's set, and with which it has to be taken out.
+    /// The alarm's number with which it is in the kernel's set, and with which it has to be taken
+    /// out.
     alarm: c_int,
 }
 
@@ -88,8 +92,8 @@ impl Eviction {
         });
     }
 
-    /// The alarm has another number, perhaps, and keeps the old one for a moment: goes on with the new one. The kernel's set knows
-    /// its members by number and file.
+    /// The alarm has another number, perhaps, and keeps the old one for a moment: goes on with the
+    /// new one. The kernel's set knows its members by number and file.
     pub(super) fn follow_alarm(&self, epfd: c_int) {
         if let (Some(under_way), Some(alarm)) = (&mut *self.lock(), alarm())
             && under_way.alarm != alarm
@@ -113,8 +117,9 @@ impl Eviction {
         cookie != 0 && events.iter().any(|event| event.u64 == cookie)
     }
 
-    /// Takes the event of the eviction out of what the kernel reported; returns what is left. `others_wait`: whether threads still
-    /// wait in the kernel. It is asked under the lock, for who comes to wait after that is called back anew.
+    /// Takes the event of the eviction out of what the kernel reported; returns what is left.
+    /// `others_wait`: whether threads still wait in the kernel. It is asked under the lock, for who
+    /// comes to wait after that is called back anew.
     pub(super) fn take_out(
         &self,
         epfd: c_int,

@@ -1,5 +1,6 @@
-//! What the kernel's set tells of connections that are not the kernel's. While its socket gets one it is closed for a moment,
-//! and from TIME-WAIT on it has ended; the kernel tells of errors and hang-ups of every socket in a set, whatever is asked of it.
+//! What the kernel's set tells of connections that are not the kernel's. While its socket gets one
+//! it is closed for a moment, and from TIME-WAIT on it has ended; the kernel tells of errors and
+//! hang-ups of every socket in a set, whatever is asked of it.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -14,8 +15,9 @@ use crate::sockets::{changes, events};
 const UNTRUE: u32 = events::HUP | events::ERR;
 
 impl<S: MuxStack> EpollSet<S> {
-    /// Takes out what the kernel has told of sockets that it knows nothing of; returns how many events are left.
-    /// `silence_before`: [`silence_changes`](changes::silence_changes) before the kernel was asked.
+    /// Takes out what the kernel has told of sockets that it knows nothing of; returns how many
+    /// events are left. `silence_before`: [`silence_changes`](changes::silence_changes) before the
+    /// kernel was asked.
     #[inline]
     pub(super) fn take_out_untrue(&self, events: &mut [epoll_event], silence_before: u32) -> usize {
         let is_suspect = |event: &epoll_event| event.events & UNTRUE != 0;
@@ -31,7 +33,8 @@ impl<S: MuxStack> EpollSet<S> {
         let is_untrue = |member: &Registration<S>| {
             let core = member.socket.core();
             if core.is_silent() {
-                // Of what has ended past the kernel, or was ended from outside, the ready list tells.
+                // Of what has ended past the kernel, or was ended from outside, the ready list
+                // tells.
                 return true;
             }
             fence(Ordering::Acquire);

@@ -1,8 +1,9 @@
 //! Sockets in epoll sets of which the kernel knows nothing: `epoll_ctl(2)` without a system call.
 //!
-//! Programs change what they wait for with every request. The kernel's part of such a registration reports nothing, whatever is asked of
-//! it, so it stays in the kernel's set as it is, also when the program takes it out ("parked") and, most probably, adds it again. It leaves
-//! as soon as the kernel's socket has something to tell, or could stay behind under another descriptor.
+//! Programs change what they wait for with every request. The kernel's part of such a registration
+//! reports nothing, whatever is asked of it, so it stays in the kernel's set as it is, also when
+//! the program takes it out ("parked") and, most probably, adds it again. It leaves as soon as the
+//! kernel's socket has something to tell, or could stay behind under another descriptor.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -19,7 +20,8 @@ use crate::mux::registration::Registration;
 const KNOWN_EVENTS: u32 = !(libc::EPOLLEXCLUSIVE | libc::EPOLLWAKEUP).cast_unsigned();
 
 impl<S: MuxStack> EpollSet<S> {
-    /// Does what `epoll_ctl(2)` asks for with a socket that the kernel tells nothing of. `None`: the kernel does it.
+    /// Does what `epoll_ctl(2)` asks for with a socket that the kernel tells nothing of. `None`:
+    /// the kernel does it.
     pub(crate) fn control_lazily(
         &self,
         socket: S,
@@ -43,7 +45,8 @@ impl<S: MuxStack> EpollSet<S> {
             | (libc::EPOLL_CTL_MOD, Some(event), false) => {
                 self.unpark(&registration, is_parked)?;
                 let registration = self.change(key, event)?;
-                // Either this sees that the kernel has the socket, or who gives it to the kernel sees the event.
+                // Either this sees that the kernel has the socket, or who gives it to the kernel
+                // sees the event.
                 fence(Ordering::SeqCst);
                 if !socket.core().is_silent() {
                     self.follow_silence(&registration, false);
@@ -75,7 +78,8 @@ impl<S: MuxStack> EpollSet<S> {
         members.forget_data(registration.key());
         drop(members);
         fence(Ordering::SeqCst);
-        // A descriptor that is closed while others stand for the socket would leave it behind in the kernel's set.
+        // A descriptor that is closed while others stand for the socket would leave it behind in
+        // the kernel's set.
         if !core.is_silent() || core.attachment().descriptors != 1 {
             self.drop_parked(registration);
         }

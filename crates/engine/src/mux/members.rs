@@ -1,5 +1,5 @@
-//! The sockets of an epoll set, found by what the program, the kernel and the sockets themselves know of them. No look-up and no
-//! change takes longer the more there are.
+//! The sockets of an epoll set, found by what the program, the kernel and the sockets themselves
+//! know of them. No look-up and no change takes longer the more there are.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use crate::mux::registration::Registration;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
-/// A socket, by its address, and the descriptor with which it was registered, as the kernel has them: a number that was closed while
-/// its socket lives on through a copy may come into the set again with another socket.
+/// A socket, by its address, and the descriptor with which it was registered, as the kernel has
+/// them: a number that was closed while its socket lives on through a copy may come into the set
+/// again with another socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     socket: usize,
@@ -98,7 +99,8 @@ impl<S: MuxStack> Members<S> {
         self.by_key.insert(key, member);
     }
 
-    /// What the kernel reports with the registration's data is not meant for it, until its data change.
+    /// What the kernel reports with the registration's data is not meant for it, until its data
+    /// change.
     pub(super) fn forget_data(&mut self, key: Key) {
         if let Some(member) = self.by_key.get(&key) {
             self.by_data.remove(&(member.data, key));

@@ -72,8 +72,8 @@ impl<S: Stack> PolledSockets<S> {
         MuxOutcome::Again
     }
 
-    /// The result if one of our sockets is ready, with the kernel's part at every `VMA_SELECT_SKIP_OS`-th time that the call has not asked
-    /// the kernel yet.
+    /// The result if one of our sockets is ready, with the kernel's part at every
+    /// `VMA_SELECT_SKIP_OS`-th time that the call has not asked the kernel yet.
     fn ready(
         &self,
         settings: &Settings,
@@ -100,7 +100,8 @@ impl<S: Stack> PolledSockets<S> {
             polled.revents |= readiness.report_along(wanted(polled)) as c_short;
         }
         let count = fds.iter().filter(|polled| polled.revents != 0).count();
-        // Another thread may have taken the datagram meanwhile; zero would say that the time is over.
+        // Another thread may have taken the datagram meanwhile; zero would say that the time is
+        // over.
         (count > 0).then_some(MuxOutcome::Done(count))
     }
 

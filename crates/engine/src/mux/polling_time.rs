@@ -13,7 +13,8 @@ pub(super) struct PollingTime {
 }
 
 impl PollingTime {
-    /// A call has polled. Returns the share of a CPU in percent, more than 100 with several threads, if a window is over.
+    /// A call has polled. Returns the share of a CPU in percent, more than 100 with several
+    /// threads, if a window is over.
     pub(super) fn add(&self, from_nsec: u64, to_nsec: u64) -> Option<u64> {
         let polled = to_nsec.saturating_sub(from_nsec);
         let polled = self.polled_nsec.fetch_add(polled, Ordering::Relaxed) + polled;

@@ -11,7 +11,8 @@ use crate::sockets::stack::Stack;
 /// Stale entries that the list may always have.
 const STALE_MIN: usize = 64;
 
-/// Whoever makes a socket ready puts its registration here, once; whoever reports takes it out and looks at the socket.
+/// Whoever makes a socket ready puts its registration here, once; whoever reports takes it out and
+/// looks at the socket.
 #[derive(Debug)]
 pub(super) struct ReadyList<S: Stack> {
     entries: Mutex<VecDeque<Arc<Registration<S>>>>,
@@ -58,8 +59,8 @@ impl<S: Stack> ReadyList<S> {
         self.changed(&entries);
     }
 
-    /// Shows the entries that are there now, oldest first, to `look`, which says what becomes of each and calls nobody who has to do
-    /// with the list. Those that stay come behind the others.
+    /// Shows the entries that are there now, oldest first, to `look`, which says what becomes of
+    /// each and calls nobody who has to do with the list. Those that stay come behind the others.
     pub(super) fn visit(&self, mut look: impl FnMut(&Arc<Registration<S>>) -> Visit) {
         let mut entries = self.lock();
         for _ in 0..entries.len() {
@@ -94,8 +95,9 @@ impl<S: Stack> ReadyList<S> {
 }
 
 impl<S: MuxStack> ReadyList<S> {
-    /// One more entry is of a registration that is gone. A program that never waits must not make the list grow, and the list
-    /// is not searched for each, so they are taken out when they are many.
+    /// One more entry is of a registration that is gone. A program that never waits must not make
+    /// the list grow, and the list is not searched for each, so they are taken out when they are
+    /// many.
     pub(super) fn forget_stale(&self) {
         let mut entries = self.lock();
         let stale = self.stale.load(Ordering::Relaxed) + 1;

@@ -1,4 +1,5 @@
-//! A socket in an epoll set: what the program wants to be told of, and whether it is in the ready list.
+//! A socket in an epoll set: what the program wants to be told of, and whether it is in the ready
+//! list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -41,7 +42,8 @@ pub(super) enum After {
     Stays,
     /// It comes back with the next packet.
     Leaves,
-    /// It comes back with the next `EPOLL_CTL_MOD`, and the kernel's part of the registration is to be disarmed.
+    /// It comes back with the next `EPOLL_CTL_MOD`, and the kernel's part of the registration is to
+    /// be disarmed.
     IsSpent,
 }
 
@@ -101,7 +103,8 @@ impl<S: MuxStack> Registration<S> {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Events to report of an entry of the ready list, if the socket is still ready, and what becomes of the entry.
+    /// Events to report of an entry of the ready list, if the socket is still ready, and what
+    /// becomes of the entry.
     pub(super) fn report(&self) -> Option<(epoll_event, After)> {
         let wanted = self.wanted();
         let is_level = wanted & (EPOLLET | EPOLLONESHOT) == 0;
@@ -184,8 +187,8 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
         self.set.kernel_told_nsec.load(Ordering::Acquire)
     }
 
-    /// What the program just read has put the socket among those that a level-triggered wait looks at. If that came from the kernel, it
-    /// has done so in the kernel only.
+    /// What the program just read has put the socket among those that a level-triggered wait looks
+    /// at. If that came from the kernel, it has done so in the kernel only.
     fn error_is_postponed(self: &Arc<Self>) {
         if self.wanted() & EPOLLET == 0 {
             self.became_ready(events::ERR);

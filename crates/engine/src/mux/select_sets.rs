@@ -1,17 +1,19 @@
-//! The descriptors of a `poll(2)` as sets for `select(2)`, which takes any number of them: `poll(2)` takes no more than the process may
-//! have, even if it has them already.
+//! The descriptors of a `poll(2)` as sets for `select(2)`, which takes any number of them:
+//! `poll(2)` takes no more than the process may have, even if it has them already.
 
 use std::mem::ManuallyDrop;
 
 use libc::{c_int, c_short, fd_set, pollfd};
 use sys::Errno;
 
-/// From here on a number is looked at for whether it is a descriptor at all: sets that reach to any number are large.
+/// From here on a number is looked at for whether it is a descriptor at all: sets that reach to any
+/// number are large.
 const HIGH: c_int = 1 << 16;
 /// What each set asks for.
 const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
-/// Sets for reading, for writing and for exceptions. They are not dropped: a thread may be cancelled in the call.
+/// Sets for reading, for writing and for exceptions. They are not dropped: a thread may be
+/// cancelled in the call.
 #[derive(Debug)]
 pub struct SelectSets {
     count: c_int,
@@ -52,7 +54,8 @@ impl SelectSets {
         self.sets.each_mut().map(|set| set.as_mut_ptr().cast())
     }
 
-    /// Shows in `fds`, of which the sets were made, what `select(2)` has left in them; `found` is its result.
+    /// Shows in `fds`, of which the sets were made, what `select(2)` has left in them; `found` is
+    /// its result.
     pub fn store(self, fds: &mut [pollfd], found: c_int) {
         let [read, write, except] = self.sets.map(ManuallyDrop::into_inner);
         for polled in fds {

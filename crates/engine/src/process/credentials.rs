@@ -1,5 +1,6 @@
-//! What a process may do, as far as the library's work depends on it, and what calls that change it leave (credentials(7),
-//! capabilities(7)). Decisions only: what is in force is asked for elsewhere.
+//! What a process may do, as far as the library's work depends on it, and what calls that change it
+//! leave (credentials(7), capabilities(7)). Decisions only: what is in force is asked for
+//! elsewhere.
 
 /// A user that a call leaves as it is.
 pub const UNCHANGED: u32 = u32::MAX;
@@ -55,7 +56,8 @@ impl Credentials {
         set & 1 << capability != 0
     }
 
-    /// Whether the thread may take the capability into use that the return of connections to the kernel needs.
+    /// Whether the thread may take the capability into use that the return of connections to the
+    /// kernel needs.
     pub fn may_administer(&self) -> bool {
         Self::has(self.permitted, CAP_NET_ADMIN)
     }

@@ -1,9 +1,10 @@
-//! How a *started* program asks for sockets that it was started with: what execute(2) leaves it of its parent are the descriptors
-//! alone. Each process that has sockets past the kernel has a name in its network namespace; a program that is about to use an
-//! inherited socket asks at all of them, by the socket's inode. Who has it gives it to the kernel, and says so.
+//! How a *started* program asks for sockets that it was started with: what execute(2) leaves it of
+//! its parent are the descriptors alone. Each process that has sockets past the kernel has a name
+//! in its network namespace; a program that is about to use an inherited socket asks at all of
+//! them, by the socket's inode. Who has it gives it to the kernel, and says so.
 //!
-//! A name says nothing, and whoever can read the list of them can ask. So the owner believes processes of its own user and of root, and of
-//! others those that have the socket, as /proc shows.
+//! A name says nothing, and whoever can read the list of them can ask. So the owner believes
+//! processes of its own user and of root, and of others those that have the socket, as /proc shows.
 
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -68,7 +69,8 @@ impl Door {
         self.0.as_raw_fd()
     }
 
-    /// Answers some of those who have asked. `give` gives the socket of an inode to the kernel; `false`: there is none.
+    /// Answers some of those who have asked. `give` gives the socket of an inode to the kernel;
+    /// `false`: there is none.
     pub(crate) fn answer(&self, mut give: impl FnMut(u64) -> bool) {
         // One more than a request has.
         let mut buffer = [0; WISH_BYTES + 1];
@@ -116,11 +118,13 @@ fn doors() -> Vec<DoorName> {
 
 /// How soon a request is repeated: the owner has gone, or its queue was full.
 const REPEAT_AFTER: Duration = Duration::from_millis(10);
-/// How long the owner is waited for, which may be stopped. A connection is broken that the kernel's socket is used of in its place.
+/// How long the owner is waited for, which may be stopped. A connection is broken that the kernel's
+/// socket is used of in its place.
 const PATIENCE_NSEC: u64 = 500_000_000;
 const PATIENCE_FOR_CONNECTIONS_NSEC: u64 = 10_000_000_000;
 
-/// Whether a connection is past the kernel, which its kernel's socket says; `None`: it is none, so nobody knows but the owner.
+/// Whether a connection is past the kernel, which its kernel's socket says; `None`: it is none, so
+/// nobody knows but the owner.
 fn is_past_kernel(fd: c_int) -> Option<bool> {
     /// `TCP_CLOSE` and `TCP_LISTEN`
     const UNCONNECTED: [u8; 2] = [7, 10];
@@ -129,8 +133,8 @@ fn is_past_kernel(fd: c_int) -> Option<bool> {
     Some(repair != 0)
 }
 
-/// A socket that the program was started with is about to be used: whoever has it past the kernel gives it back first. To be called
-/// outside of every lock.
+/// A socket that the program was started with is about to be used: whoever has it past the kernel
+/// gives it back first. To be called outside of every lock.
 pub fn ask_for_started_with(fd: c_int) {
     if is_past_kernel(fd) == Some(false) {
         return;

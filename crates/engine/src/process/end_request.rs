@@ -1,9 +1,11 @@
-//! How a signal handler has the internal thread end what the process has: that takes locks and memory, which a handler must not.
+//! How a signal handler has the internal thread end what the process has: that takes locks and
+//! memory, which a handler must not.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long the handler waits at most. The process must end, also if the internal thread is held up.
+/// How long the handler waits at most. The process must end, also if the internal thread is held
+/// up.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 const NOT_ASKED: u32 = 0;
@@ -17,7 +19,8 @@ pub(crate) struct EndRequest {
 }
 
 impl EndRequest {
-    /// Asks, lets `wake` wake the internal thread, and waits until it is done or patience ends. Async-signal-safe.
+    /// Asks, lets `wake` wake the internal thread, and waits until it is done or patience ends.
+    /// Async-signal-safe.
     pub(crate) fn ask_and_wait(&self, wake: impl FnOnce()) {
         let first =
             self.state

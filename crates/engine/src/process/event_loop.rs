@@ -1,7 +1,8 @@
-//! The loop of the internal thread: tasks that wait for descriptors and for times, one timer wheel for all of them.
+//! The loop of the internal thread: tasks that wait for descriptors and for times, one timer wheel
+//! for all of them.
 //!
-//! A part of the library that has something to do without the application writes a [`Task`] and adds it to the loop in
-//! `monitor.rs`; the others need not know.
+//! A part of the library that has something to do without the application writes a [`Task`] and
+//! adds it to the loop in `monitor.rs`; the others need not know.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,11 +18,13 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// One of the things that the thread does.
 pub(crate) trait Task {
-    /// Adds the descriptors that it waits for, beside its time. Asked before every wait: they may be others each time.
+    /// Adds the descriptors that it waits for, beside its time. Asked before every wait: they may
+    /// be others each time.
     fn watch(&self, _watched: &mut Watched) {}
 
-    /// One of these is ready or lost, or the task's time has come. Called first when the thread starts. `watched` are the
-    /// descriptors of the task, in its order; none is ready when it is the time.
+    /// One of these is ready or lost, or the task's time has come. Called first when the thread
+    /// starts. `watched` are the descriptors of the task, in its order; none is ready when it is
+    /// the time.
     fn run(&mut self, watched: &[libc::pollfd], now: Instant) -> Next;
 }
 
@@ -85,7 +88,8 @@ impl EventLoop {
         self.tasks.push(Box::new(task));
     }
 
-    /// Runs until a task ends the thread. `begins_round` is called before it looks what there is to wait for.
+    /// Runs until a task ends the thread. `begins_round` is called before it looks what there is to
+    /// wait for.
     pub(crate) fn run(mut self, mut begins_round: impl FnMut()) {
         let mut is_due = vec![false; self.tasks.len()];
         loop {

@@ -1,5 +1,5 @@
-//! How a descendant gets the attention of the process that owns a socket: a pair of connected sockets, one end with the owner
-//! alone, the other with all its descendants.
+//! How a descendant gets the attention of the process that owns a socket: a pair of connected
+//! sockets, one end with the owner alone, the other with all its descendants.
 
 use std::os::fd::AsRawFd;
 
@@ -8,7 +8,8 @@ use libc::c_int;
 
 use crate::sockets::shared::{ChannelEnd, take_messages};
 
-/// What `poll(2)` says of the owner's end once a descendant has shut the channel down, beside [`libc::POLLIN`] for ever.
+/// What `poll(2)` says of the owner's end once a descendant has shut the channel down, beside
+/// [`libc::POLLIN`] for ever.
 pub(crate) const SHUT_DOWN: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
 
 /// Both ends.

@@ -10,7 +10,8 @@ pub struct ThreadPlace {
     pub cpus: Option<Vec<u32>>,
     /// The user has named them, so that it is worth a warning if they cannot be had.
     pub cpus_are_asked_for: bool,
-    /// `VMA_INTERNAL_THREAD_CPUSET`: a directory as of `cpuset(7)`, or of control groups (`cgroups(7)`).
+    /// `VMA_INTERNAL_THREAD_CPUSET`: a directory as of `cpuset(7)`, or of control groups
+    /// (`cgroups(7)`).
     pub cpuset: Option<PathBuf>,
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Taken {
 }
 
 impl ThreadRequests {
-    /// Asks, lets `wake` wake the internal thread, and waits for the answer. No lock may be held. Returns whether it came.
+    /// Asks, lets `wake` wake the internal thread, and waits for the answer. No lock may be held.
+    /// Returns whether it came.
     pub(crate) fn ask(&self, wanted: u32, wake: impl FnOnce()) -> bool {
         self.wanted.fetch_or(wanted, Ordering::AcqRel);
         let number = self.asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1);

@@ -1,5 +1,6 @@
-//! How much time the internal thread spends on what descendants ask for: each look goes through the sockets under the control lock,
-//! and a descendant may have been given to another user who asks without end.
+//! How much time the internal thread spends on what descendants ask for: each look goes through the
+//! sockets under the control lock, and a descendant may have been given to another user who asks
+//! without end.
 
 use std::time::Duration;
 

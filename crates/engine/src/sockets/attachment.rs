@@ -1,4 +1,5 @@
-//! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is about.
+//! Where a socket gets its packets from, how many descriptors stand for it, and what its reason is
+//! about.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,7 +22,8 @@ pub(crate) struct Attachment<S: Receiver> {
     pub(crate) descriptors: u32,
     /// The address that it is bound to.
     pub(crate) local: SocketAddr,
-    /// The rules that were in force when the socket was first looked at; later ones are for later sockets.
+    /// The rules that were in force when the socket was first looked at; later ones are for later
+    /// sockets.
     pub(crate) rules: Option<&'static ProcessRules>,
     /// The socket was made in another network namespace; `None`: nobody has looked yet.
     pub(crate) foreign: Option<bool>,
@@ -47,7 +49,8 @@ pub(crate) struct Attachment<S: Receiver> {
     pub(crate) ring_choice: RingChoice,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
-    /// A socket of an ancestor's, from which this process takes connections or datagrams, and its generation there.
+    /// A socket of an ancestor's, from which this process takes connections or datagrams, and its
+    /// generation there.
     pub(crate) inherited: Option<(Shared, u32)>,
 }
 
@@ -92,7 +95,8 @@ impl<S: Receiver> Attachment<S> {
 
     pub(crate) fn opened(family: Family) -> Self {
         let mut groups = SocketGroups::default();
-        // `IP_MULTICAST_ALL` of a socket of `AF_INET6` is off (`inet6_create`, net/ipv6/af_inet6.c).
+        // `IP_MULTICAST_ALL` of a socket of `AF_INET6` is off (`inet6_create`,
+        // net/ipv6/af_inet6.c).
         groups.takes_all.v4 = family == Family::Inet;
         Self {
             descriptors: 1,
@@ -108,7 +112,8 @@ impl<S: Receiver> Attachment<S> {
         self.groups = SocketGroups::default();
     }
 
-    /// Shows what the socket's reason is about, and its groups. `past_kernel`: those that it has as one who receives from every group.
+    /// Shows what the socket's reason is about, and its groups. `past_kernel`: those that it has as
+    /// one who receives from every group.
     pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str, past_kernel: &[IpAddr]) {
         if self.detail != detail {
             detail.clone_into(&mut self.detail);

@@ -1,4 +1,5 @@
-//! What every call on one socket has that may wait: whose it is, for how long, and how it polls before it sleeps.
+//! What every call on one socket has that may wait: whose it is, for how long, and how it polls
+//! before it sleeps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +28,8 @@ pub struct BlockingCall {
 }
 
 impl BlockingCall {
-    /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's, `timeout` is that of its
-    /// direction (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+    /// Begins a call on the socket that was found behind a descriptor. `flags` are the
+    /// application's, `timeout` is that of its direction (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
     #[inline]
     pub(crate) fn begin<S: Stack>(
         host: &Host<S>,
@@ -37,7 +38,8 @@ impl BlockingCall {
         timeout_nsec: &AtomicU64,
         flags: c_int,
     ) -> Self {
-        // In this order: an object that is behind the descriptor afterwards has this number, or an earlier one.
+        // In this order: an object that is behind the descriptor afterwards has this number, or an
+        // earlier one.
         let generation = socket.generation();
         let is_open = host.is_behind(fd, socket);
         let settings = host.settings();

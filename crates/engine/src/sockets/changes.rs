@@ -1,11 +1,13 @@
-//! Numbers that change when sockets come and go between the library and the kernel: who looks at many asks again when they have.
+//! Numbers that change when sockets come and go between the library and the kernel: who looks at
+//! many asks again when they have.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How often a kernel socket has begun to tell the truth, or has ceased to.
 static SILENCE_CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// A number that is another one when connections have gone to the kernel's sockets, or have come from there.
+/// A number that is another one when connections have gone to the kernel's sockets, or have come
+/// from there.
 #[inline]
 pub fn silence_changes() -> u32 {
     SILENCE_CHANGES.load(Ordering::Acquire)

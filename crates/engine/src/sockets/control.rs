@@ -1,4 +1,5 @@
-//! Control data (cmsg(3)) in the application's messages, written and read as the kernel does it (`put_cmsg`, net/core/scm.c).
+//! Control data (cmsg(3)) in the application's messages, written and read as the kernel does it
+//! (`put_cmsg`, net/core/scm.c).
 
 use libc::c_int;
 
@@ -55,7 +56,8 @@ impl ControlRoom {
             // The kernel goes on without it, too.
             return;
         }
-        // SAFETY: writable for `len` bytes (checked above), the application's (contract of `new`), and `item` is not.
+        // SAFETY: writable for `len` bytes (checked above), the application's (contract of `new`),
+        // and `item` is not.
         unsafe { std::ptr::copy_nonoverlapping(item.as_ptr(), self.next, len) };
         let space = aligned(whole).min(self.left);
         self.next = self.next.wrapping_add(space);

@@ -13,7 +13,8 @@ impl<S: Stack> SocketCore<S> {
         }
     }
 
-    /// Takes the socket from those who receive from every group. `gets_more`: the kernel would still give it what comes.
+    /// Takes the socket from those who receive from every group. `gets_more`: the kernel would
+    /// still give it what comes.
     pub(crate) fn leave_any(&self, gets_more: bool) {
         let any = std::mem::take(&mut self.attachment().groups.any);
         for it in any {

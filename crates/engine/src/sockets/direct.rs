@@ -12,7 +12,8 @@ use crate::sockets::message::Message;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
-/// A receive call that polls, and has the first packet for its socket put straight into its buffers.
+/// A receive call that polls, and has the first packet for its socket put straight into its
+/// buffers.
 pub struct DirectReceive<'call, 'message, S: Stack> {
     socket: &'static SocketCore<S>,
     pub(crate) message: &'call mut Message<'message>,

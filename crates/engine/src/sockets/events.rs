@@ -1,6 +1,7 @@
 //! What a socket can be ready for: the masks of `poll(2)`, which are those of `epoll(7)`, too.
 //!
-//! One of the kernel's bits means the same as another where both are in a mask, and a program may wait for any of them.
+//! One of the kernel's bits means the same as another where both are in a mask, and a program may
+//! wait for any of them.
 
 /// Something to read, a connection to accept, or the end of the stream.
 pub(crate) const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;

@@ -1,7 +1,8 @@
-//! `VMA_EXCEPTION_HANDLING`: what happens when a program asks an accelerated socket for something that only the kernel does.
+//! `VMA_EXCEPTION_HANDLING`: what happens when a program asks an accelerated socket for something
+//! that only the kernel does.
 //!
-//! Usually the kernel does it and has the socket back, which is never wrong. Whoever wants to find such requests can have them
-//! logged as errors, refused, or end the program.
+//! Usually the kernel does it and has the socket back, which is never wrong. Whoever wants to find
+//! such requests can have them logged as errors, refused, or end the program.
 
 use std::fmt;
 
@@ -114,7 +115,8 @@ impl<S: Stack> Host<S> {
         Some(action)
     }
 
-    /// The kernel has fulfilled, or is to fulfil, a request that only it can: it has the socket back.
+    /// The kernel has fulfilled, or is to fulfil, a request that only it can: it has the socket
+    /// back.
     pub(crate) fn leave_to_kernel_for(&self, socket: S, request: Request) {
         let core = socket.core();
         if self.may_be_accelerated(core) {

@@ -31,7 +31,8 @@ impl<T> FdTable<T> {
         object(self.entries.get(fd)?.load(Ordering::Acquire))
     }
 
-    /// Makes `fd` stand for `object`; returns what it stood for. `Err`: the descriptor is beyond the table.
+    /// Makes `fd` stand for `object`; returns what it stood for. `Err`: the descriptor is beyond
+    /// the table.
     pub(crate) fn insert(
         &self,
         fd: libc::c_int,

@@ -1,4 +1,5 @@
-//! Following what changes outside of the library: addresses of the kernel's sockets, the network's configuration, devices.
+//! Following what changes outside of the library: addresses of the kernel's sockets, the network's
+//! configuration, devices.
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -28,8 +29,8 @@ impl<S: Stack> Host<S> {
         socket.follow_kernel(self, MayOpen::No);
     }
 
-    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP`, `IPV6_JOIN_GROUP` and their like), ended that, or changed whose
-    /// datagrams it gets.
+    /// The kernel has made a socket a member of a multicast group (`IP_ADD_MEMBERSHIP`,
+    /// `IPV6_JOIN_GROUP` and their like), ended that, or changed whose datagrams it gets.
     pub fn membership_changed(&self, socket: impl Into<S>, group: IpAddr) {
         let socket = socket.into();
         let core = socket.core();
@@ -49,8 +50,8 @@ impl<S: Stack> Host<S> {
         self.follow_members();
     }
 
-    /// The host has, perhaps, come to be a member of multicast groups, or is none any more. A system call at most; any lock may be
-    /// held.
+    /// The host has, perhaps, come to be a member of multicast groups, or is none any more. A
+    /// system call at most; any lock may be held.
     pub(crate) fn follow_members(&self) {
         if let Some(change) = self.network().take_member_changes() {
             self.next_hops.outdate(&change);
@@ -67,8 +68,8 @@ impl<S: Stack> Host<S> {
         }
     }
 
-    /// Whether datagrams to a group that leave by an interface are for others only. `Err`: they are to reach members on this host,
-    /// too, and what the kernel sends does.
+    /// Whether datagrams to a group that leave by an interface are for others only. `Err`: they are
+    /// to reach members on this host, too, and what the kernel sends does.
     pub(crate) fn no_member_has(&self, link_index: u32, group: IpAddr) -> Result<(), Reason> {
         self.follow_members();
         match self.network().has_members(link_index, group) {
@@ -85,7 +86,8 @@ impl<S: Stack> Host<S> {
         }
     }
 
-    /// The network's configuration has changed, no more is known. `interfaces`: links or addresses, not only routes and neighbours.
+    /// The network's configuration has changed, no more is known. `interfaces`: links or addresses,
+    /// not only routes and neighbours.
     pub fn network_changed(&self, interfaces: bool) {
         self.follow_change(&NetworkChange::everything(interfaces));
     }
@@ -142,7 +144,8 @@ impl<S: Stack> Host<S> {
         follow(MayOpen::No);
     }
 
-    /// Takes over what others have held, if nobody does any more. Returns whether to look again soon.
+    /// Takes over what others have held, if nobody does any more. Returns whether to look again
+    /// soon.
     pub(crate) fn take_over(&self) -> bool {
         let found = self.links.take_over();
         if found.is_free {

@@ -23,7 +23,8 @@ impl<S: Stack> Host<S> {
     }
 }
 
-/// Leaves a socket to the kernel for good. What the kernel cannot take of its queue stays to be read. Under the control lock.
+/// Leaves a socket to the kernel for good. What the kernel cannot take of its queue stays to be
+/// read. Under the control lock.
 pub(crate) fn hand_over<S: Stack>(host: &Host<S>, socket: S, reason: Reason, detail: &str) {
     hand_over_about(host, socket, reason, None, detail);
 }

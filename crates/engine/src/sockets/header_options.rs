@@ -51,8 +51,8 @@ impl HeaderOptions {
         })
     }
 
-    /// A socket on which no hop limit was set tells that of its route, if it has one, or the host's (`do_ipv6_getsockopt`,
-    /// net/ipv6/ipv6_sockglue.c).
+    /// A socket on which no hop limit was set tells that of its route, if it has one, or the host's
+    /// (`do_ipv6_getsockopt`, net/ipv6/ipv6_sockglue.c).
     fn read_v6(fd: c_int) -> Option<Self> {
         let option = |name| sys::option_int(fd, libc::IPPROTO_IPV6, name).ok();
         let hops = u8::try_from(option(libc::IPV6_UNICAST_HOPS)?).ok();
@@ -86,7 +86,8 @@ impl HeaderOptions {
         }
     }
 
-    /// Whether what is larger than a packet may be fragmented on its way, also if the device cuts it.
+    /// Whether what is larger than a packet may be fragmented on its way, also if the device cuts
+    /// it.
     pub(crate) fn may_fragment_large(self) -> bool {
         self.mtu_discover == Some(libc::IP_PMTUDISC_WANT)
     }

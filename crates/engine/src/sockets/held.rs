@@ -1,7 +1,7 @@
 //! What a thread has while it sleeps: where it is registered, and what it leads or follows.
 //!
-//! It is kept in the thread, not in the call. A thread that is cancelled in its sleep gives it back when it ends, and one whose signal
-//! handler leaves with `longjmp` when it sleeps next.
+//! It is kept in the thread, not in the call. A thread that is cancelled in its sleep gives it back
+//! when it ends, and one whose signal handler leaves with `longjmp` when it sleeps next.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -108,7 +108,8 @@ pub(crate) fn awakes(in_vain: bool) {
     let _ = IN_VAIN.try_with(|count| count.set(if in_vain { count.get() + 1 } else { 0 }));
 }
 
-/// The thread sleeps once more in one call. Whether what has woken it was for others: one of them is to lead.
+/// The thread sleeps once more in one call. Whether what has woken it was for others: one of them
+/// is to lead.
 pub(crate) fn makes_way() -> bool {
     let woke = WOKEN_BEFORE.try_with(Cell::get).unwrap_or(0) != woken_here();
     let in_vain = IN_VAIN.try_with(Cell::get).unwrap_or(0);

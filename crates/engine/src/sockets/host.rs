@@ -1,5 +1,5 @@
-//! What sockets of every kind have in common on this host: the interfaces and ways of its network, the descriptors, the rules,
-//! the statistics.
+//! What sockets of every kind have in common on this host: the interfaces and ways of its network,
+//! the descriptors, the rules, the statistics.
 
 use std::io;
 use std::ptr;
@@ -46,7 +46,8 @@ pub struct Host<S: Stack> {
     users: Mutex<Option<KnownUsers>>,
     /// What finding out who has a port has cost lately.
     looks: Mutex<LookBudget>,
-    /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0. Under the control lock.
+    /// Inode number of a socket that is about to be closed, which the kernel still lists; else 0.
+    /// Under the control lock.
     closing_inode: AtomicU64,
     pub(crate) rules: Rules,
     pub(crate) segment: Arc<Segment>,
@@ -122,8 +123,8 @@ impl<S: Stack> Host<S> {
         self.table.highest()
     }
 
-    /// Whether the socket is still what the descriptor stands for: it may have been closed since it was looked up, and the
-    /// object be another socket's.
+    /// Whether the socket is still what the descriptor stands for: it may have been closed since it
+    /// was looked up, and the object be another socket's.
     #[inline]
     pub(crate) fn is_behind(&self, fd: c_int, socket: &SocketCore<S>) -> bool {
         self.socket(fd)
@@ -162,8 +163,8 @@ impl<S: Stack> Host<S> {
         self.groups_joined.load(Ordering::Relaxed)
     }
 
-    /// Runs `look` while a socket does not count any more that is about to be closed. Under the control lock. `lives_on`: another process
-    /// has it, perhaps.
+    /// Runs `look` while a socket does not count any more that is about to be closed. Under the
+    /// control lock. `lives_on`: another process has it, perhaps.
     pub(crate) fn without(
         &self,
         (port, closing_inode): (u16, u64),
@@ -176,13 +177,14 @@ impl<S: Stack> Host<S> {
         if lives_on {
             *self.known_users() = None;
         } else if let Some(known) = self.known_users().as_mut() {
-            // What is kept may have it. Of thousands that are closed at once each would cost a look at all.
+            // What is kept may have it. Of thousands that are closed at once each would cost a look
+            // at all.
             known.note_gone(port, closing_inode);
         }
     }
 
-    /// The UDP sockets of other processes with a port, as of a few milliseconds ago, or of a few times as long ago as it takes to ask.
-    /// `None`: the kernel does not say.
+    /// The UDP sockets of other processes with a port, as of a few milliseconds ago, or of a few
+    /// times as long ago as it takes to ask. `None`: the kernel does not say.
     pub(crate) fn others_at(&self, port: u16) -> Option<Arc<[PortUser]>> {
         let is_recent = |known: &KnownUsers| known.is_recent(sys::tick_nsec());
         if !self.known_users().as_ref().is_some_and(is_recent) {
@@ -221,8 +223,9 @@ impl<S: Stack> Host<S> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The UDP sockets of every process with a port, as far as they are not about to be closed. Those that others have opened in the last
-    /// milliseconds may be missing if the program opens thousands at once. `None`: the kernel does not say.
+    /// The UDP sockets of every process with a port, as far as they are not about to be closed.
+    /// Those that others have opened in the last milliseconds may be missing if the program opens
+    /// thousands at once. `None`: the kernel does not say.
     pub(crate) fn port_users(&self, port: u16) -> Option<Vec<PortUser>> {
         let begin = sys::now_nsec();
         let kept = self.known_users().as_ref().map(|it| Arc::clone(&it.users));
@@ -271,9 +274,10 @@ impl<S: Stack> Host<S> {
         self.links.admission()
     }
 
-    /// Tells readers of the statistics (`vma_stats --explain`) something in words about an interface: what is in the way, what
-    /// does not apply to its packets, what to do. One text for each `topic`, a word such as `holder` or `vlan`; an empty
-    /// text takes it away. Cut at 256 bytes. From any thread, not per packet.
+    /// Tells readers of the statistics (`vma_stats --explain`) something in words about an
+    /// interface: what is in the way, what does not apply to its packets, what to do. One text for
+    /// each `topic`, a word such as `holder` or `vlan`; an empty text takes it away. Cut at 256
+    /// bytes. From any thread, not per packet.
     pub fn note_interface(&self, name: &str, topic: &str, text: &str) {
         self.segment.note(name, topic, text);
     }

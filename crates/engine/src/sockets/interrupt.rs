@@ -1,10 +1,11 @@
 //! Which signal handlers ran in this thread.
 //!
-//! A system call that waits ends with `EINTR` when a handler has run, or goes on by itself if the handler was installed
-//! with `SA_RESTART`. A thread that polls in user space must see the same, so the library counts the handlers that
-//! it runs.
+//! A system call that waits ends with `EINTR` when a handler has run, or goes on by itself if the
+//! handler was installed with `SA_RESTART`. A thread that polls in user space must see the same, so
+//! the library counts the handlers that it runs.
 //!
-//! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good: `interrupt_all`.
+//! With `VMA_HANDLE_SIGINTR` a `SIGINT` ends the waiting of every thread, for good:
+//! `interrupt_all`.
 
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
@@ -33,8 +34,9 @@ thread_local! {
 
 const NOT_ASLEEP: c_int = -1;
 
-/// The thread is about to sleep until, among others, this eventfd is readable. A handler that runs from here on makes it
-/// readable: whether it comes before the sleep or in it, the sleep ends. The caller looks for handlers that ran earlier.
+/// The thread is about to sleep until, among others, this eventfd is readable. A handler that runs
+/// from here on makes it readable: whether it comes before the sleep or in it, the sleep ends. The
+/// caller looks for handlers that ran earlier.
 pub(crate) fn sleep_begins(eventfd: c_int) {
     let _ = SLEEPS_ON.try_with(|sleeps_on| sleeps_on.set(eventfd));
     compiler_fence(Ordering::SeqCst);
@@ -46,7 +48,8 @@ pub(crate) fn sleep_ends() {
     let _ = SLEEPS_ON.try_with(|sleeps_on| sleeps_on.set(NOT_ASLEEP));
 }
 
-/// Called from a signal handler's wrapper, before the application's handler. `errno` may be changed.
+/// Called from a signal handler's wrapper, before the application's handler. `errno` may be
+/// changed.
 pub fn handler_runs(restarts_system_calls: bool) {
     // Thread-local storage may be gone while the thread exits; then nobody waits either.
     let _ = COUNTS.try_with(|counts| {
@@ -88,8 +91,8 @@ impl Mark {
         Self::now().interrupting != self.interrupting || nobody_waits()
     }
 
-    /// Whether any handler has run since: ends `poll(2)`, `select(2)`, `epoll_wait(2)` and calls with a timeout, which
-    /// the kernel never restarts (signal(7)).
+    /// Whether any handler has run since: ends `poll(2)`, `select(2)`, `epoll_wait(2)` and calls
+    /// with a timeout, which the kernel never restarts (signal(7)).
     pub fn any_handler(self) -> bool {
         Self::now().run != self.run || nobody_waits()
     }
@@ -111,8 +114,8 @@ pub fn prepare_interrupt_all() -> Result<(), Errno> {
     Ok(())
 }
 
-/// From here on no call of the library waits: where it would, it fails with `EINTR`, in every thread. What can be received
-/// without waiting still is. Async-signal-safe.
+/// From here on no call of the library waits: where it would, it fails with `EINTR`, in every
+/// thread. What can be received without waiting still is. Async-signal-safe.
 pub(crate) fn interrupt_all() {
     NOBODY_WAITS.store(true, Ordering::SeqCst);
     if let Some(fd) = WAKES_ALL.get() {

@@ -25,12 +25,14 @@ pub(crate) struct KernelSocket {
     pub(crate) is_silent: AtomicBool,
     /// `poll(2)` or its like said that the kernel's socket has something to read.
     pub(crate) readable_hint: AtomicBool,
-    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in `sk_err`.
+    /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in
+    /// `sk_err`.
     pub(super) postponed_error: AtomicI32,
 }
 
 impl KernelSocket {
-    /// A call has met an error that it does not return, because it has received something before (recvmmsg(2)).
+    /// A call has met an error that it does not return, because it has received something before
+    /// (recvmmsg(2)).
     pub(crate) fn postpone_error(&self, errno: Errno) {
         self.postponed_error.store(errno.0, Ordering::Relaxed);
         self.readable_hint.store(true, Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! Sockets that are not accelerated from their beginning on, kept for `vma_stats` to list: an operator who asks what the library does for a
-//! program sees all of its sockets. Touched when sockets are made and closed, never by their calls.
+//! Sockets that are not accelerated from their beginning on, kept for `vma_stats` to list: an
+//! operator who asks what the library does for a program sees all of its sockets. Touched when
+//! sockets are made and closed, never by their calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

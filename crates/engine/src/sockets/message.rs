@@ -1,5 +1,5 @@
-//! The application's buffers in a receive or send call. They are the application's claim until used: lengths are bounded
-//! and bad pointers are refused here, in one place.
+//! The application's buffers in a receive or send call. They are the application's claim until
+//! used: lengths are bounded and bad pointers are refused here, in one place.
 
 mod name;
 
@@ -24,8 +24,9 @@ const PIECE_BYTES: usize = 1 << 16;
 /// More than a datagram can carry.
 const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 
-/// A flag of send calls (`VMA_SND_FLAGS_DUMMY` of VMA's extra API, where the kernel has `MSG_SYN` for itself): all is done but the sending, so
-/// that the next message finds its way in the cache. Of a socket of the kernel's there is nothing to send so (`EINVAL`).
+/// A flag of send calls (`VMA_SND_FLAGS_DUMMY` of VMA's extra API, where the kernel has `MSG_SYN`
+/// for itself): all is done but the sending, so that the next message finds its way in the cache.
+/// Of a socket of the kernel's there is nothing to send so (`EINVAL`).
 pub const DUMMY_SEND: c_int = 0x400;
 
 /// A `struct msghdr` of the application, or one made of the arguments of a simpler call.
@@ -38,8 +39,8 @@ pub struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// # Safety
-    /// What the header points at must belong to the application: what it may not read or write is found out, but other memory than
-    /// its own would be read and written.
+    /// What the header points at must belong to the application: what it may not read or write is
+    /// found out, but other memory than its own would be read and written.
     pub unsafe fn new(header: &'a mut libc::msghdr) -> Self {
         Self {
             header,
@@ -58,7 +59,8 @@ impl<'a> Message<'a> {
         self.header.msg_controllen != 0
     }
 
-    /// The room for control data. To be asked for before [`receive`](Self::receive), which leaves none.
+    /// The room for control data. To be asked for before [`receive`](Self::receive), which leaves
+    /// none.
     pub(crate) fn control_room(&self) -> ControlRoom {
         let start = self.header.msg_control.cast::<u8>();
         // SAFETY: what the header points at is the application's (contract of `new`).
@@ -134,7 +136,8 @@ impl<'a> Message<'a> {
         Ok((len, slices))
     }
 
-    /// Whether the kernel would refuse the list of buffers, before it looks at the socket. Like the kernel, it reads the list once.
+    /// Whether the kernel would refuse the list of buffers, before it looks at the socket. Like the
+    /// kernel, it reads the list once.
     #[inline]
     pub(crate) fn find_malformed(&mut self) -> bool {
         self.only_part = self.find_only_part();
@@ -159,7 +162,8 @@ impl<'a> Message<'a> {
         (end <= USER_END).then_some(part)
     }
 
-    /// Copies a received datagram into the buffers and fills in address and flags. Returns how many bytes fitted.
+    /// Copies a received datagram into the buffers and fills in address and flags. Returns how many
+    /// bytes fitted.
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
@@ -200,8 +204,8 @@ impl<'a> Message<'a> {
                 return Err(Errno(libc::EFAULT));
             }
             let (now, later) = rest.split_at(len);
-            // SAFETY: the buffer is writable for `iov_len >= len` bytes (contract of `new`), and frames are
-            // the library's own memory, so the two do not overlap.
+            // SAFETY: the buffer is writable for `iov_len >= len` bytes (contract of `new`), and
+            // frames are the library's own memory, so the two do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), part.iov_base.cast::<u8>(), len) };
             rest = later;
         }
@@ -255,7 +259,8 @@ impl<'a> Message<'a> {
         Ok(len)
     }
 
-    /// Shows the bytes from `skip` on, in pieces, until `take` takes less than it is shown. `Err`: a piece is not readable.
+    /// Shows the bytes from `skip` on, in pieces, until `take` takes less than it is shown. `Err`:
+    /// a piece is not readable.
     #[inline]
     pub(crate) fn show(
         &self,
@@ -281,8 +286,9 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Has the buffers filled from `skip` on, in pieces, until `give` gives less than there is room for, or has been asked for `most`
-    /// bytes. `Err`: a piece is not writable. Room that is not needed is not looked at.
+    /// Has the buffers filled from `skip` on, in pieces, until `give` gives less than there is room
+    /// for, or has been asked for `most` bytes. `Err`: a piece is not writable. Room that is not
+    /// needed is not looked at.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -297,7 +303,8 @@ impl<'a> Message<'a> {
                 if !is_writable(start, len) {
                     return Err(Errno(libc::EFAULT));
                 }
-                // SAFETY: writable for `len` bytes (checked above; contract of `new`), and nobody else's during the call.
+                // SAFETY: writable for `len` bytes (checked above; contract of `new`), and nobody
+                // else's during the call.
                 let given = give(unsafe { slice::from_raw_parts_mut(start, len) });
                 most -= len;
                 if given < len || most == 0 {
@@ -310,7 +317,8 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Fills the buffers with the bytes of `data`, `most` of them. Returns how many fitted; `Err` beside it: a buffer is not writable.
+    /// Fills the buffers with the bytes of `data`, `most` of them. Returns how many fitted; `Err`
+    /// beside it: a buffer is not writable.
     pub(crate) fn fill_with<'d>(
         &mut self,
         mut data: impl Iterator<Item = &'d [u8]>,
@@ -339,7 +347,8 @@ impl<'a> Message<'a> {
         (total, filled)
     }
 
-    /// What a call that has received from a stream leaves beside the data: no address, no control data.
+    /// What a call that has received from a stream leaves beside the data: no address, no control
+    /// data.
     #[inline]
     pub(crate) fn received_from_stream(&mut self, flags: c_int) {
         self.header.msg_flags = flags;
@@ -347,7 +356,8 @@ impl<'a> Message<'a> {
         self.header.msg_namelen = 0;
     }
 
-    /// The buffers. `Err`: the kernel refuses the list, or one of a buffer that cannot be the program's, whether it is needed or not.
+    /// The buffers. `Err`: the kernel refuses the list, or one of a buffer that cannot be the
+    /// program's, whether it is needed or not.
     #[inline(always)]
     fn parts(&self) -> Result<impl Iterator<Item = libc::iovec> + Clone + use<'a>, ()> {
         // The field's type differs between C libraries.
@@ -361,7 +371,8 @@ impl<'a> Message<'a> {
         if count > IOV_MAX || !is_readable(start, len) {
             return Err(());
         }
-        // SAFETY: readable for `msg_iovlen` entries (checked above; contract of `new`), aligned or not.
+        // SAFETY: readable for `msg_iovlen` entries (checked above; contract of `new`), aligned or
+        // not.
         let part = move |index| unsafe { start.wrapping_add(index).read_unaligned() };
         let parts = (0..count).map(part);
         let is_good = |part: libc::iovec| match count {

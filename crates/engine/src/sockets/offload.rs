@@ -89,8 +89,8 @@ impl NotOffloaded<'_> {
     }
 }
 
-/// The rule by which the program sends and receives through the kernel only, whatever the addresses: the socket need
-/// not even be looked at.
+/// The rule by which the program sends and receives through the kernel only, whatever the
+/// addresses: the socket need not even be looked at.
 pub(crate) fn program_rule(rules: &ProcessRules) -> Option<&ProcessRule> {
     rules.leaves_all_to_os(Role::UdpSender)?;
     rules.leaves_all_to_os(Role::UdpReceiver)
@@ -127,7 +127,8 @@ pub(crate) fn os_rule(
         .filter(|rule| rule.leaves_to_os())
 }
 
-/// Flows that would give the socket its packets, each with the index of the interface that they come in on.
+/// Flows that would give the socket its packets, each with the index of the interface that they
+/// come in on.
 pub(crate) fn plan<'a>(
     socket: &SocketFacts<'a>,
     interfaces: &[InterfaceFacts],

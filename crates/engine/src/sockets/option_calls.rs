@@ -14,8 +14,8 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> SocketCore<S> {
-    /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said so by instructions of its own, as
-    /// rustix does. For calls that take long anyway.
+    /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said
+    /// so by instructions of its own, as rustix does. For calls that take long anyway.
     #[cold]
     pub(crate) fn learns_nonblocking(&self) -> bool {
         let flags = sys::status_flags(self.kernel_socket.fd.load(Ordering::Relaxed));
@@ -90,8 +90,9 @@ impl<S: Stack> Host<S> {
         }
     }
 
-    /// The program asks for the time of the datagram that it has read last (`SIOCGSTAMP`), which the kernel keeps from the first such
-    /// call on: the socket goes back to it. Returns whether there has been one that the kernel has not seen.
+    /// The program asks for the time of the datagram that it has read last (`SIOCGSTAMP`), which
+    /// the kernel keeps from the first such call on: the socket goes back to it. Returns whether
+    /// there has been one that the kernel has not seen.
     pub fn last_stamp_wanted(&self, socket: impl Into<S>) -> bool {
         let socket = socket.into();
         let has_received = socket.core().counters().rx_packets.value() > 0;
@@ -122,13 +123,15 @@ impl<S: Stack> Host<S> {
     }
 }
 
-/// Whether a program is to be told when the device has received a datagram, which only the kernel knows.
+/// Whether a program is to be told when the device has received a datagram, which only the kernel
+/// knows.
 fn wants_hardware_stamps(fd: c_int) -> bool {
     let flags = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING).unwrap_or(0);
     tells_hardware_time(flags.cast_unsigned())
 }
 
-/// As `__sock_recv_timestamp` (net/socket.c): who is to be told has the time, whoever had the device note it, unless it filters that.
+/// As `__sock_recv_timestamp` (net/socket.c): who is to be told has the time, whoever had the
+/// device note it, unless it filters that.
 fn tells_hardware_time(flags: u32) -> bool {
     let has = |bit| flags & bit != 0;
     has(libc::SOF_TIMESTAMPING_RAW_HARDWARE)

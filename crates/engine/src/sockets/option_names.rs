@@ -1,4 +1,5 @@
-//! Names of socket options, for people: a program's documentation has `IP_PKTINFO`, not level 0, option 8.
+//! Names of socket options, for people: a program's documentation has `IP_PKTINFO`, not level 0,
+//! option 8.
 
 use std::fmt;
 
@@ -36,8 +37,8 @@ fn known(level: c_int, name: c_int) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-// The numbers of include/uapi/asm-generic/socket.h, linux/in.h, linux/in6.h and linux/udp.h; only options that some program may
-// set on a datagram socket.
+// The numbers of include/uapi/asm-generic/socket.h, linux/in.h, linux/in6.h and linux/udp.h; only
+// options that some program may set on a datagram socket.
 const SOCKET: &[(c_int, &str)] = &[
     (2, "SO_REUSEADDR"),
     (5, "SO_DONTROUTE"),

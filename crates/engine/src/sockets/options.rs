@@ -1,4 +1,5 @@
-//! What a socket option, a status flag or an ioctl means for an accelerated socket. The kernel's socket has it already.
+//! What a socket option, a status flag or an ioctl means for an accelerated socket. The kernel's
+//! socket has it already.
 
 use libc::c_int;
 use links::groups;
@@ -69,8 +70,8 @@ fn of_sockets(name: c_int) -> Effect {
         libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => {
             Effect::None
         }
-        // Each of these means nothing to a datagram socket, or is asked of the kernel's socket when it matters. Messages with
-        // MSG_ZEROCOPY or SCM_TXTIME are the kernel's by themselves.
+        // Each of these means nothing to a datagram socket, or is asked of the kernel's socket when
+        // it matters. Messages with MSG_ZEROCOPY or SCM_TXTIME are the kernel's by themselves.
         libc::SO_DEBUG
         | libc::SO_BROADCAST
         | libc::SO_KEEPALIVE
@@ -103,7 +104,8 @@ fn of_ip(name: c_int) -> Effect {
         | IP_UNICAST_IF => Effect::Messages,
         // They tell of fragments and of packets with options, which the kernel's socket gets.
         libc::IP_RECVOPTS | libc::IP_RETOPTS | IP_RECVFRAGSIZE => Effect::None,
-        // They matter when a port is chosen or an address is not this host's, or to other kinds of sockets; errors come by the kernel.
+        // They matter when a port is chosen or an address is not this host's, or to other kinds of
+        // sockets; errors come by the kernel.
         libc::IP_FREEBIND
         | libc::IP_BIND_ADDRESS_NO_PORT
         | IP_LOCAL_PORT_RANGE
@@ -158,10 +160,12 @@ pub(crate) const IPV6_MULTICAST_ALL: c_int = 29;
 /// Drops segments that have come from afar.
 pub(crate) const IPV6_MINHOPCOUNT: c_int = 73;
 
-/// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel: memberships are followed by themselves, streams are in no
-/// group, and what needs fragmentation is the kernel's.
+/// Whether an option of level `IPPROTO_IPV6` changes nothing for packets past the kernel:
+/// memberships are followed by themselves, streams are in no group, and what needs fragmentation is
+/// the kernel's.
 ///
-/// `IPV6_V6ONLY` cannot be changed any more when the socket has an address, which is when it counts.
+/// `IPV6_V6ONLY` cannot be changed any more when the socket has an address, which is when it
+/// counts.
 pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
     const IPV6_RECVERR_RFC4884: c_int = 31;
     const IPV6_RECVPATHMTU: c_int = 60;
@@ -179,7 +183,8 @@ pub(crate) fn needs_nothing_of_ipv6(name: c_int) -> bool {
     ) || groups::changes_membership(libc::IPPROTO_IPV6, name)
 }
 
-/// Whether the kernel's socket can be asked at any time for what an option of datagram sockets has become.
+/// Whether the kernel's socket can be asked at any time for what an option of datagram sockets has
+/// become.
 pub fn is_asked_for_later(level: c_int, name: c_int) -> bool {
     let is_kept_here = groups::changes_membership(level, name)
         || (level, name) == (libc::IPPROTO_IP, libc::IP_MULTICAST_IF)

@@ -1,5 +1,6 @@
-//! By which of its interfaces' rings a socket receives: `VMA_RING_ALLOCATION_LOGIC_RX`, `VMA_RING_MIGRATION_RATIO_RX`. Where interfaces
-//! have one, as by default, there is nothing here to do.
+//! By which of its interfaces' rings a socket receives: `VMA_RING_ALLOCATION_LOGIC_RX`,
+//! `VMA_RING_MIGRATION_RATIO_RX`. Where interfaces have one, as by default, there is nothing here
+//! to do.
 
 use links::Receiver;
 use links::interface::Interface;

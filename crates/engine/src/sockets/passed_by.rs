@@ -1,7 +1,9 @@
-//! Programs that wait for a socket by instructions of their own: no hook sees that, and the kernel's socket never becomes ready.
+//! Programs that wait for a socket by instructions of their own: no hook sees that, and the
+//! kernel's socket never becomes ready.
 //!
-//! A socket that was ready at two looks is reason enough to see what the threads sleep in. It is such a program if one of them
-//! sleeps in a call that waits for this very socket, and neither the C library nor this one has made that call.
+//! A socket that was ready at two looks is reason enough to see what the threads sleep in. It is
+//! such a program if one of them sleeps in a call that waits for this very socket, and neither the
+//! C library nor this one has made that call.
 
 use std::sync::atomic::Ordering;
 
@@ -49,7 +51,8 @@ pub(crate) struct Looks {
 const PAUSE_MAX: u32 = 20;
 
 impl Looks {
-    /// Whether some sockets have stayed ready, so that it is time to look what threads sleep in. `now`: those that are.
+    /// Whether some sockets have stayed ready, so that it is time to look what threads sleep in.
+    /// `now`: those that are.
     fn compare(&mut self, now: Vec<Suspect>) -> bool {
         let stays = |it: &Suspect| self.suspects.iter().any(|old| old.life == it.life);
         let any_stays = now.iter().any(stays);
@@ -61,7 +64,8 @@ impl Looks {
         any_stays
     }
 
-    /// How many times as long as usual the pause is until the next look. Who never reads a socket costs nothing in the end.
+    /// How many times as long as usual the pause is until the next look. Who never reads a socket
+    /// costs nothing in the end.
     pub(crate) fn pauses(&self) -> u32 {
         let doublings = self.in_vain.saturating_sub(1).min(31);
         (1 << doublings).min(PAUSE_MAX)
@@ -69,7 +73,8 @@ impl Looks {
 }
 
 impl<S: Stack> Host<S> {
-    /// Gives all sockets to the kernel if the program waits for one that is ready past the library. `false`: there is none that is ready.
+    /// Gives all sockets to the kernel if the program waits for one that is ready past the library.
+    /// `false`: there is none that is ready.
     pub(crate) fn look_for_waits_past_it(&self, looks: &mut Looks) -> bool {
         if self.withdrawn().is_some() {
             return false;
@@ -87,8 +92,8 @@ impl<S: Stack> Host<S> {
         is_any
     }
 
-    /// Leaves all sockets to the kernel. On its way there a connection looks like one that has ended: sets of the program's own, whose
-    /// waits nobody sees, do not have it meanwhile.
+    /// Leaves all sockets to the kernel. On its way there a connection looks like one that has
+    /// ended: sets of the program's own, whose waits nobody sees, do not have it meanwhile.
     fn withdraw_passed_by(&self, detail: &str) {
         self.withdraws(Reason::PassedBy, detail);
         let registrations = Registrations::of_program(|fd| self.table.get(fd).is_some());
@@ -150,7 +155,8 @@ impl Registrations {
         Self(unknown.flat_map(of_set).collect())
     }
 
-    /// Takes a socket out of the sets. A one-shot registration that is spent reports nothing, and stays.
+    /// Takes a socket out of the sets. A one-shot registration that is spent reports nothing, and
+    /// stays.
     fn take_out(&self, inode: u64) -> Vec<Registration> {
         let is_awaited = |it: &&Registration| {
             it.member.inode == inode

@@ -25,21 +25,24 @@ impl Place {
     }
 }
 
-/// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this one would have.
+/// Whether the kernel would, or might, prefer the other socket for some of the datagrams that this
+/// one would have.
 pub(crate) fn takes_from(place: &Place, other: &PortUser) -> bool {
     let v4 = |address: SocketAddr, has_both| match canonical(address) {
         SocketAddr::V4(address) => Some(address.into()),
         SocketAddr::V6(address) => (has_both && address.ip().is_unspecified())
             .then(|| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port())),
     };
-    // With any address of IPv6 it gets IPv4, too, if no socket over IPv4 is as good; or not (IPV6_V6ONLY).
+    // With any address of IPv6 it gets IPv4, too, if no socket over IPv4 is as good; or not
+    // (IPV6_V6ONLY).
     let is_inet6 = place.family == Family::Inet6;
     let v6 = |address: SocketAddr| Some(canonical(address)).filter(SocketAddr::is_ipv6);
     place.versions.v4 && takes(place, |it| v4(it, true), |it| v4(it, is_inet6), other)
         || place.versions.v6 && takes(place, v6, v6, other)
 }
 
-/// The same for the datagrams of one version. `ours` and `theirs` say which of an address's are of this version.
+/// The same for the datagrams of one version. `ours` and `theirs` say which of an address's are of
+/// this version.
 fn takes(
     place: &Place,
     ours: impl Fn(SocketAddr) -> Option<SocketAddr>,

@@ -1,4 +1,5 @@
-//! The UDP sockets of every process, by port, and how often it is worth asking the kernel for them: it goes through all that there are.
+//! The UDP sockets of every process, by port, and how often it is worth asking the kernel for them:
+//! it goes through all that there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -49,8 +50,8 @@ impl KnownUsers {
         }
     }
 
-    /// Whether they need not be asked for anew: they are of the tick of now, or have cost so much that a program which opens thousands of
-    /// sockets would do little else.
+    /// Whether they need not be asked for anew: they are of the tick of now, or have cost so much
+    /// that a program which opens thousands of sockets would do little else.
     pub(crate) fn is_recent(&self, tick_nsec: u64) -> bool {
         tick_nsec.saturating_sub(self.tick_nsec) <= TIME_SHARE * self.cost_nsec
     }
@@ -96,7 +97,8 @@ const BURST_NSEC: u64 = 10_000_000;
 /// The share of the time that looks may take beyond that: one part of so many.
 const TIME_SHARE: u64 = 4;
 
-/// What looks have cost lately. A program that opens thousands of sockets at once has them judged by a look that is some of its binds old.
+/// What looks have cost lately. A program that opens thousands of sockets at once has them judged
+/// by a look that is some of its binds old.
 #[derive(Debug)]
 pub(crate) struct LookBudget {
     as_of_nsec: u64,

@@ -1,5 +1,6 @@
-//! Which sockets of this process are bound to a port. What comes to one socket or goes from it may concern others there, and a feed handler
-//! has hundreds of sockets elsewhere, or at the same port for other groups.
+//! Which sockets of this process are bound to a port. What comes to one socket or goes from it may
+//! concern others there, and a feed handler has hundreds of sockets elsewhere, or at the same port
+//! for other groups.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +26,8 @@ struct AtPort<S> {
     members: HashMap<IpAddr, Vec<Member<S>>>,
     /// The groups of which one of these does not get all.
     filtered: HashSet<IpAddr>,
-    /// Those that any group may be for, and those that the kernel has for good, as of a number of [`commits`]; `None`: to be looked for.
+    /// Those that any group may be for, and those that the kernel has for good, as of a number of
+    /// [`commits`]; `None`: to be looked for.
     of_any_group: Option<(u64, Vec<S>)>,
     state: Option<PortState>,
 }
@@ -36,8 +38,9 @@ struct Member<S> {
     is_filtered: bool,
 }
 
-/// What sockets that may have datagrams to any group were when the port's groups were last brought in line. As long as nothing of it
-/// changes, a socket that comes or goes has to do with its own groups only.
+/// What sockets that may have datagrams to any group were when the port's groups were last brought
+/// in line. As long as nothing of it changes, a socket that comes or goes has to do with its own
+/// groups only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortState {
     pub(crate) links: Vec<LinkState>,
@@ -65,8 +68,8 @@ pub(crate) struct LinkState {
 }
 
 impl PortState {
-    /// The groups that have to be looked at because it is this and was `other`; `None`: all. How many are taken does not count if
-    /// `but_steered`.
+    /// The groups that have to be looked at because it is this and was `other`; `None`: all. How
+    /// many are taken does not count if `but_steered`.
     pub(crate) fn groups_between(&self, other: &Self, but_steered: bool) -> Option<Vec<IpAddr>> {
         let is_like = |(one, other): (&LinkState, &LinkState)| {
             let is_open = one.steered.is_some() == other.steered.is_some();
@@ -89,7 +92,8 @@ impl PortState {
     }
 }
 
-/// The groups that some of two lists of others are bound to, if they are not the same; `None`: not only these.
+/// The groups that some of two lists of others are bound to, if they are not the same; `None`: not
+/// only these.
 fn groups_of_others(now: &[PortUser], before: &[PortUser]) -> Option<Vec<IpAddr>> {
     let new = now.iter().filter(|it| !before.contains(it));
     let gone = before.iter().filter(|it| !now.contains(it));
@@ -253,7 +257,8 @@ impl<S: Stack> Ports<S> {
         self.change(socket, groups, from, SocketAddr::new(from.ip(), 0));
     }
 
-    /// The socket has become a member of a group, is none any more, or gets other sources' datagrams.
+    /// The socket has become a member of a group, is none any more, or gets other sources'
+    /// datagrams.
     pub(crate) fn member(&self, socket: S, groups: &SocketGroups<S>, group: IpAddr) {
         let mut ports = self.lock();
         let local = groups.local;
@@ -270,7 +275,8 @@ impl<S: Stack> Ports<S> {
         }
     }
 
-    /// The sockets of a port that may have datagrams to any group, whether they are members of it or not, and those that the kernel has for good.
+    /// The sockets of a port that may have datagrams to any group, whether they are members of it
+    /// or not, and those that the kernel has for good.
     pub(crate) fn of_any_group(&self, port: u16) -> Vec<S> {
         let mut ports = self.lock();
         let Some(there) = ports.get_mut(&port) else {
@@ -327,7 +333,8 @@ impl<S: Stack> Ports<S> {
         members.chain(there().flat_map(AtPort::bound)).collect()
     }
 
-    /// Those of them of which, perhaps, nobody gets all: who receives from every group would get what the kernel lets pass for others.
+    /// Those of them of which, perhaps, nobody gets all: who receives from every group would get
+    /// what the kernel lets pass for others.
     pub(crate) fn filtered_groups(&self, port: u16) -> Vec<IpAddr> {
         let ports = self.lock();
         let there = || ports.get(&port).into_iter();
@@ -345,7 +352,8 @@ impl<S: Stack> Ports<S> {
         }
     }
 
-    /// Those for any address of this host, if anybody at the port is for groups, too. So many of them at most.
+    /// Those for any address of this host, if anybody at the port is for groups, too. So many of
+    /// them at most.
     pub(crate) fn wildcards_beside_groups(&self, port: u16, most: usize) -> Vec<S> {
         let ports = self.lock();
         let is_for_groups = |it: &&AtPort<S>| !it.members.is_empty() || it.bound().next().is_some();

@@ -1,9 +1,11 @@
-//! What a socket is ready for, who has to know when that changes, and who sleeps until it does: all that `poll(2)`, `select(2)` and
-//! `epoll(7)` read of a socket. `models/src/readiness_model.rs` tries every order.
+//! What a socket is ready for, who has to know when that changes, and who sleeps until it does: all
+//! that `poll(2)`, `select(2)` and `epoll(7)` read of a socket. `models/src/readiness_model.rs`
+//! tries every order.
 //!
-//! The bits are those of `poll(2)` (see `events`). They are read without a lock and change under the socket's own, which guards what
-//! they tell of: so a packet's way has no locked instruction for them. Who registers, as a sleeper or as a watcher, looks at them
-//! afterwards, once, under that lock (`Stack::look`); then either it sees what has come, or whoever makes the socket ready
+//! The bits are those of `poll(2)` (see `events`). They are read without a lock and change under
+//! the socket's own, which guards what they tell of: so a packet's way has no locked instruction
+//! for them. Who registers, as a sleeper or as a watcher, looks at them afterwards, once, under
+//! that lock (`Stack::look`); then either it sees what has come, or whoever makes the socket ready
 //! later sees it.
 
 use std::sync::{Arc, PoisonError};
@@ -14,7 +16,8 @@ use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// Who is told of what happens to a socket: its place in an epoll set.
 pub trait Watcher {
-    /// Something of this has become possible, or more of it. Whether it still is shows the socket's readiness.
+    /// Something of this has become possible, or more of it. Whether it still is shows the socket's
+    /// readiness.
     fn became_ready(self: &Arc<Self>, events: u32);
 }
 
@@ -22,7 +25,8 @@ pub trait Watcher {
 #[derive(Debug)]
 pub(crate) struct Readiness<W> {
     bits: AtomicU32,
-    /// What the kernel's own socket reports: it goes along with other bits, and nobody is told of it here.
+    /// What the kernel's own socket reports: it goes along with other bits, and nobody is told of
+    /// it here.
     kernels: u32,
     watcher_count: AtomicU32,
     watchers: Mutex<Vec<Arc<W>>>,
@@ -62,7 +66,8 @@ impl<W: Watcher> Readiness<W> {
         (self.now() | self.kernels) & wanted
     }
 
-    /// The socket is ready for `events`. Under its lock; [`announce`](Self::announce) follows without it.
+    /// The socket is ready for `events`. Under its lock; [`announce`](Self::announce) follows
+    /// without it.
     #[inline]
     pub(crate) fn set(&self, events: u32) {
         let bits = self.bits.load(Ordering::Relaxed);
@@ -76,8 +81,8 @@ impl<W: Watcher> Readiness<W> {
         self.bits.store(bits & !events, Ordering::Release);
     }
 
-    /// Tells watchers and sleepers that the socket has become ready for `events`, or for more of them, after
-    /// [`set`](Self::set). Costs two loads if there is nobody.
+    /// Tells watchers and sleepers that the socket has become ready for `events`, or for more of
+    /// them, after [`set`](Self::set). Costs two loads if there is nobody.
     #[inline]
     pub(crate) fn announce(&self, events: u32) {
         if self.watcher_count.load(Ordering::Relaxed) != 0 {
@@ -92,7 +97,8 @@ impl<W: Watcher> Readiness<W> {
             .for_each(|watcher| watcher.became_ready(events));
     }
 
-    /// Has a watcher told of everything from here on. Of what has come before it learns by a look at the socket.
+    /// Has a watcher told of everything from here on. Of what has come before it learns by a look
+    /// at the socket.
     pub(crate) fn add_watcher(&self, watcher: Arc<W>) {
         let mut watchers = self.lock();
         watchers.push(watcher);

@@ -13,7 +13,8 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> SocketCore<S> {
-    /// The socket receives from an interface from here on, what comes to `local`. Under the control lock.
+    /// The socket receives from an interface from here on, what comes to `local`. Under the control
+    /// lock.
     pub(crate) fn begin_receiving(&self, interface: &'static Interface<S>, local: IpAddr) {
         if !interface.has_several_rings() {
             return self.interfaces.add(interface, RingSet::of(0));
@@ -35,23 +36,24 @@ impl<S: Stack> SocketCore<S> {
         self.interfaces.add(interface, RingSet::of(ring));
     }
 
-    /// Has the devices bring the socket's flows by its rings, as far as they can. Under the control lock.
+    /// Has the devices bring the socket's flows by its rings, as far as they can. Under the control
+    /// lock.
     pub(crate) fn bring_flows(&self) {
         if self.interfaces.has_several_rings() {
             bring_all(&self.attachment());
         }
     }
 
-    /// The socket receives from no interface, until it [begins](Self::begin_receiving) anew. Its rings: nobody else gets them as long
-    /// as they are kept.
+    /// The socket receives from no interface, until it [begins](Self::begin_receiving) anew. Its
+    /// rings: nobody else gets them as long as they are kept.
     pub(crate) fn end_receiving(&self) -> Vec<OwnRing<S>> {
         self.interfaces.clear();
         self.calls_until_look.store(0, Ordering::Relaxed);
         std::mem::take(&mut self.attachment().own_rings.rings)
     }
 
-    /// A call receives from the socket. Now and then it is looked whether another thread or core does than the one whose rings it has,
-    /// and goes on doing so: then it gets that one's.
+    /// A call receives from the socket. Now and then it is looked whether another thread or core
+    /// does than the one whose rings it has, and goes on doing so: then it gets that one's.
     #[inline]
     pub(crate) fn receives_by_call(&self) {
         if self.interfaces.has_several_rings() {

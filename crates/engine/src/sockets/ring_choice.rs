@@ -1,4 +1,5 @@
-//! `SO_VMA_RING_ALLOC_LOGIC` (`vma_extra.h`): a socket says itself with which others it has its rings together.
+//! `SO_VMA_RING_ALLOC_LOGIC` (`vma_extra.h`): a socket says itself with which others it has its
+//! rings together.
 
 use libc::c_int;
 use links::rings::{RingPolicy, RingSharers};
@@ -7,7 +8,8 @@ use vma_config::RingLogic;
 /// The option's number, at level `SOL_SOCKET`.
 pub const SO_VMA_RING_ALLOC_LOGIC: c_int = 2810;
 
-/// Octets of its value, `struct vma_ring_alloc_logic_attr`: five integers of 32 bits, the last of them bit fields.
+/// Octets of its value, `struct vma_ring_alloc_logic_attr`: five integers of 32 bits, the last of
+/// them bit fields.
 pub const RING_ASK_BYTES: usize = 20;
 
 /// Bits of the first: which of the others count.

@@ -9,7 +9,8 @@ use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
 impl<S: Stack> Host<S> {
-    /// A socket asks for rings. It has them at once, on interfaces that have several; a connection keeps those that it began with.
+    /// A socket asks for rings. It has them at once, on interfaces that have several; a connection
+    /// keeps those that it began with.
     pub fn rings_are_asked_for(&self, socket: impl Into<S>, ask: RingAsk) {
         let socket = socket.into();
         let mut attachment = socket.core().attachment();

@@ -1,8 +1,9 @@
 //! Where leaders sleep (`links::lead`): epoll instances of the library.
 //!
-//! A seat has an interface's rings in it with `EPOLLEXCLUSIVE`, so that the kernel goes on to the next one that watches while nobody
-//! sleeps in it, the eventfd by which other threads wake the leader, and what the kernel reports of the program's own descriptors. The
-//! latter stay in it as long as the same is asked for, so that a thread that sleeps again and again changes nothing.
+//! A seat has an interface's rings in it with `EPOLLEXCLUSIVE`, so that the kernel goes on to the
+//! next one that watches while nobody sleeps in it, the eventfd by which other threads wake the
+//! leader, and what the kernel reports of the program's own descriptors. The latter stay in it as
+//! long as the same is asked for, so that a thread that sleeps again and again changes nothing.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
@@ -18,16 +19,19 @@ use crate::sockets::interrupt;
 
 /// Seats, at most: each takes two descriptors, and the kernel asks one after the other.
 const MAX: u32 = 16;
-/// Of the same rings that nobody sleeps in: from so many on one changes what it has of the program's, before another is made.
+/// Of the same rings that nobody sleeps in: from so many on one changes what it has of the
+/// program's, before another is made.
 const RESTING_MAX: usize = 4;
-/// Descriptors of the program's in a seat, at most, and those of them that have to leave it after each sleep.
+/// Descriptors of the program's in a seat, at most, and those of them that have to leave it after
+/// each sleep.
 const KERNELS_MAX: usize = 64;
 const PASSING_MAX: usize = 4;
 
 const IN: u32 = libc::EPOLLIN as u32;
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 
-/// What is no device in the data of an event. That of the kernel's has the place in the list, and the list's number.
+/// What is no device in the data of an event. That of the kernel's has the place in the list, and
+/// the list's number.
 const KERNEL: u64 = 1 << 32;
 const WAITER: u64 = 2 << 32;
 const WAKES_ALL: u64 = 3 << 32;
@@ -39,7 +43,8 @@ const LIST_SHIFT: u32 = 40;
 pub(crate) struct Kernels {
     pub(crate) fd: RawFd,
     pub(crate) events: u32,
-    /// Which life of which object it stands for; without that the number may stand for something else at any time.
+    /// Which life of which object it stands for; without that the number may stand for something
+    /// else at any time.
     pub(crate) of: Option<(usize, u32)>,
 }
 
@@ -112,7 +117,8 @@ impl Seat {
         self.kernels.iter().enumerate().all(added)
     }
 
-    /// What the kernel has reported: shows it in `fds`, which has the kernel's descriptors and the devices. Returns what woke.
+    /// What the kernel has reported: shows it in `fds`, which has the kernel's descriptors and the
+    /// devices. Returns what woke.
     pub(crate) fn reported(&mut self, events: &[epoll_event], fds: &mut Vec<pollfd>) -> Seen {
         let mut seen = Seen::default();
         for event in events {
@@ -196,7 +202,8 @@ pub(crate) fn note_refusal() {
     IS_REFUSED.store(true, Ordering::Relaxed);
 }
 
-/// A seat for the leader of these rings who asks the kernel these things. `None`: it cannot sleep in one.
+/// A seat for the leader of these rings who asks the kernel these things. `None`: it cannot sleep
+/// in one.
 pub(crate) fn take(rings: &[&'static dyn Rings], kernels: &[Kernels]) -> Option<Seat> {
     let passing = kernels.iter().filter(|kernels| kernels.of.is_none());
     if IS_REFUSED.load(Ordering::Relaxed)
@@ -260,7 +267,8 @@ fn pool() -> MutexGuard<'static, Vec<Seat>> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In a forked child, where the descriptors are closed, and the lock may be held by a thread that is not here.
+/// In a forked child, where the descriptors are closed, and the lock may be held by a thread that
+/// is not here.
 pub(crate) fn forget() {
     POOL.store(ptr::null_mut(), Ordering::Release);
     COUNT.store(0, Ordering::Relaxed);

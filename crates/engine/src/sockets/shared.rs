@@ -1,4 +1,5 @@
-//! What a process and its descendants say to each other about a socket, in memory that `fork(2)` shares.
+//! What a process and its descendants say to each other about a socket, in memory that `fork(2)`
+//! shares.
 
 mod channel_end;
 mod place;
@@ -13,7 +14,8 @@ pub(crate) use place::Shared;
 pub(crate) use socket::SharedSocket;
 pub(crate) use wake_channel::WakeChannel;
 
-/// Where the engine takes them from. They are never given back: the objects that they belong to live in type-stable memory.
+/// Where the engine takes them from. They are never given back: the objects that they belong to
+/// live in type-stable memory.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     unused: Mutex<&'static [SharedSocket]>,
@@ -57,7 +59,8 @@ fn map() -> Option<&'static [SharedSocket]> {
     let first =
         NonNull::new(address.cast::<SharedSocket>()).filter(|_| address != libc::MAP_FAILED)?;
     let places = NonNull::slice_from_raw_parts(first, CHUNK_BYTES / size_of::<SharedSocket>());
-    // SAFETY: the mapping is page-aligned, zeroed, which is a value of atomic integers, of this size, and never unmapped.
+    // SAFETY: the mapping is page-aligned, zeroed, which is a value of atomic integers, of this
+    // size, and never unmapped.
     Some(unsafe { places.as_ref() })
 }
 

@@ -1,7 +1,8 @@
 //! Objects that are never freed, only used again.
 //!
-//! Any thread may look up a descriptor while another closes it. With type-stable memory the loser of that race finds
-//! a live object of the right type whose generation has moved on, and no look-up pays a reference count.
+//! Any thread may look up a descriptor while another closes it. With type-stable memory the loser
+//! of that race finds a live object of the right type whose generation has moved on, and no look-up
+//! pays a reference count.
 
 use std::sync::{Mutex, PoisonError};
 

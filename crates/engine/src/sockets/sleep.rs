@@ -1,10 +1,11 @@
 //! How a thread sleeps: what it watches, until when, and who can wake it.
 //!
-//! The sleep itself is the application's own `ppoll(2)` or `epoll_pwait2(2)` in the hook, outside of every lock and Rust scope with a
-//! destructor, because the thread may be cancelled in it. What is registered stays with the thread then (`held.rs`).
+//! The sleep itself is the application's own `ppoll(2)` or `epoll_pwait2(2)` in the hook, outside
+//! of every lock and Rust scope with a destructor, because the thread may be cancelled in it. What
+//! is registered stays with the thread then (`held.rs`).
 //!
-//! A thread that sleeps alone watches everything itself. Of several one leads, in a seat (`seats.rs`), and the others watch what the
-//! kernel's sockets have, and are woken by name.
+//! A thread that sleeps alone watches everything itself. Of several one leads, in a seat
+//! (`seats.rs`), and the others watch what the kernel's sockets have, and are woken by name.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -44,8 +45,9 @@ pub struct Sleep {
     devices: ManuallyDrop<Vec<(RawFd, &'static RingStats)>>,
     /// It does not watch the devices from which streams come, for a while.
     naps: bool,
-    /// The eventfd by which others wake the thread. None where the program has no descriptor left. The devices and the kernel's
-    /// sockets wake the thread even so; what another thread has taken from a device it finds when a short sleep ends.
+    /// The eventfd by which others wake the thread. None where the program has no descriptor left.
+    /// The devices and the kernel's sockets wake the thread even so; what another thread has taken
+    /// from a device it finds when a short sleep ends.
     waiter: Option<c_int>,
     /// The epoll instance that the thread sleeps in.
     seat: Option<c_int>,
@@ -73,7 +75,8 @@ struct Registered {
 }
 
 impl Sleep {
-    /// A sleep until `deadline_nsec` on the monotonic clock, or without end. What it watches comes next, then [`Sleep::settle`].
+    /// A sleep until `deadline_nsec` on the monotonic clock, or without end. What it watches comes
+    /// next, then [`Sleep::settle`].
     pub(crate) fn new(deadline_nsec: Option<u64>) -> Self {
         Self {
             fds: ManuallyDrop::new(Vec::with_capacity(INLINE_MAX)),
@@ -101,7 +104,8 @@ impl Sleep {
         }
     }
 
-    /// Also wakes when the kernel reports `events` of a descriptor. `of`: which life of which object it stands for, if that is known.
+    /// Also wakes when the kernel reports `events` of a descriptor. `of`: which life of which
+    /// object it stands for, if that is known.
     pub(crate) fn watch(&mut self, fd: c_int, events: c_short, of: Option<(usize, u32)>) {
         if fd < 0 {
             return;
@@ -156,8 +160,8 @@ impl Sleep {
         }
     }
 
-    /// Everything is said. From here on others can wake the thread; the caller looks at the sockets once more before it sleeps. `again`:
-    /// the call has slept before.
+    /// Everything is said. From here on others can wake the thread; the caller looks at the sockets
+    /// once more before it sleeps. `again`: the call has slept before.
     pub(crate) fn settle(&mut self, again: bool) {
         if !again {
             cpu_sharing::sleeps();
@@ -197,7 +201,8 @@ impl Sleep {
         }
     }
 
-    /// Whether the thread leads or follows, and what it has for that. Neither: it watches all devices, whoever else does.
+    /// Whether the thread leads or follows, and what it has for that. Neither: it watches all
+    /// devices, whoever else does.
     fn place(&self, again: bool) -> Held {
         let mut held = Held::default();
         let is_for_itself = self.rings.is_empty() || self.naps || !watch::is_possible();
@@ -229,8 +234,8 @@ impl Sleep {
         held
     }
 
-    /// The epoll instance to sleep in with `epoll_pwait2(2)` instead of [`Self::fds`], if there is one. What it reports is for
-    /// [`Self::reported`].
+    /// The epoll instance to sleep in with `epoll_pwait2(2)` instead of [`Self::fds`], if there is
+    /// one. What it reports is for [`Self::reported`].
     pub fn epoll(&self) -> Option<c_int> {
         self.seat
     }
@@ -276,7 +281,8 @@ impl Sleep {
         })
     }
 
-    /// To be called before the last look at the signal handlers that ran: from here on a handler ends the sleep.
+    /// To be called before the last look at the signal handlers that ran: from here on a handler
+    /// ends the sleep.
     pub fn begins(&self) {
         // A sleep that nobody can wake is short.
         if let Some(waiter) = self.waiter {

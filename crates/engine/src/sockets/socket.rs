@@ -1,5 +1,5 @@
-//! What sockets of every kind have: the kernel's socket behind them, a life in type-stable memory, readiness, where their packets come
-//! from, counters, and who else may use them.
+//! What sockets of every kind have: the kernel's socket behind them, a life in type-stable memory,
+//! readiness, where their packets come from, counters, and who else may use them.
 
 use std::fmt;
 use std::ptr;
@@ -29,8 +29,8 @@ const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 
 /// The part of a socket that is the same for every kind.
 ///
-/// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to an object with
-/// another generation, never to freed memory.
+/// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to
+/// an object with another generation, never to freed memory.
 pub struct SocketCore<S: Stack> {
     /// Odd while open; moves on when the socket is opened and closed.
     generation: AtomicU32,
@@ -47,7 +47,8 @@ pub struct SocketCore<S: Stack> {
     counters: AtomicPtr<SocketStats>,
     /// Where a socket counts that the statistics segment has no room for.
     overflow: &'static SocketStats,
-    /// What descendants of the process know of the socket. `None`: there was no memory for it, and it stays with the kernel.
+    /// What descendants of the process know of the socket. `None`: there was no memory for it, and
+    /// it stays with the kernel.
     shared: Option<Shared>,
     /// How often the process had forked when the socket was opened.
     forks_before: AtomicU32,
@@ -81,8 +82,8 @@ impl<S: Stack> SocketCore<S> {
         }
     }
 
-    /// Prepares a life of the object, for a new descriptor of the kernel. [`begin`](Self::begin) follows when the kind has
-    /// prepared its part.
+    /// Prepares a life of the object, for a new descriptor of the kernel. [`begin`](Self::begin)
+    /// follows when the kind has prepared its part.
     pub(crate) fn prepare(
         &self,
         fd: c_int,
@@ -136,8 +137,8 @@ impl<S: Stack> SocketCore<S> {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Ends a life of the object: calls that use it find out from here on. The flows are gone already. [`leave`](Self::leave)
-    /// follows when the kind has cleared its part.
+    /// Ends a life of the object: calls that use it find out from here on. The flows are gone
+    /// already. [`leave`](Self::leave) follows when the kind has cleared its part.
     pub(crate) fn end(&self) {
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -179,7 +180,8 @@ impl<S: Stack> SocketCore<S> {
         (ptr::from_ref(self).addr(), self.generation())
     }
 
-    /// Its place in the memory that descendants of the process share, with the number of this life. `None`: it is closed.
+    /// Its place in the memory that descendants of the process share, with the number of this life.
+    /// `None`: it is closed.
     pub(crate) fn shared(&self) -> Option<(Shared, u32)> {
         let generation = self.generation();
         let shared = self.shared?;
@@ -194,7 +196,8 @@ impl<S: Stack> SocketCore<S> {
         wanted && !self.is_committed()
     }
 
-    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say so.
+    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say
+    /// so.
     pub(crate) fn claim(&self) -> bool {
         let process = sys::process_id().cast_unsigned();
         let adopt = |(shared, generation): (Shared, u32)| shared.adopt(generation, process);
@@ -213,8 +216,9 @@ impl<S: Stack> SocketCore<S> {
         }
     }
 
-    /// The process is about to use the socket for more than sending. If it has left it to descendants, and one has adopted it, that gives it
-    /// back to the kernel first. No lock may be held.
+    /// The process is about to use the socket for more than sending. If it has left it to
+    /// descendants, and one has adopted it, that gives it back to the kernel first. No lock may be
+    /// held.
     #[inline]
     pub fn recall_from_descendants(&self) {
         if self.reason() == Reason::Forked {
@@ -241,7 +245,8 @@ impl<S: Stack> SocketCore<S> {
         is_inherited.then(|| self.attachment().inherited).flatten()
     }
 
-    /// An inherited socket is about to be closed: another process may be the one that takes from it.
+    /// An inherited socket is about to be closed: another process may be the one that takes from
+    /// it.
     pub(crate) fn end_taking(&self) {
         if let Some((shared, generation)) = self.inherited() {
             shared.end_taking(generation, sys::process_id().cast_unsigned());
@@ -273,7 +278,8 @@ impl<S: Stack> SocketCore<S> {
         self.kernel_socket.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Says whether what the kernel tells of its socket is true from here on. Under the control lock.
+    /// Says whether what the kernel tells of its socket is true from here on. Under the control
+    /// lock.
     pub(crate) fn silence(&self, is_silent: bool) {
         // First: who sees that the socket is silent no more sees this, too.
         note_silence_change();
@@ -286,8 +292,8 @@ impl<S: Stack> SocketCore<S> {
         self.readiness.sleepers.wake_all();
     }
 
-    /// The kernel's socket gets another descriptor, or is about to have something to tell: it may be in no set out of which the
-    /// program has taken it.
+    /// The kernel's socket gets another descriptor, or is about to have something to tell: it may
+    /// be in no set out of which the program has taken it.
     pub(crate) fn leave_sets(&self) {
         if self.is_silent() {
             for watcher in self.readiness.watchers() {
@@ -318,7 +324,8 @@ impl<S: Stack> SocketCore<S> {
             .store(is_inet6, Ordering::Relaxed);
     }
 
-    /// Whether that is still the kernel's socket: a program may close a descriptor past every hook, and its number be another's then.
+    /// Whether that is still the kernel's socket: a program may close a descriptor past every hook,
+    /// and its number be another's then.
     pub(crate) fn has_own_number(&self) -> bool {
         sys::inode(self.fd()) == self.kernel_socket.inode.load(Ordering::Relaxed)
     }
@@ -335,7 +342,8 @@ impl<S: Stack> SocketCore<S> {
         self.state.is_offloaded()
     }
 
-    /// Whether the socket is the kernel's until an interface is free that another process has. It may be past the kernel at any moment.
+    /// Whether the socket is the kernel's until an interface is free that another process has. It
+    /// may be past the kernel at any moment.
     pub(crate) fn is_held(&self) -> bool {
         self.reason() == Reason::Held && !self.is_committed()
     }
@@ -345,8 +353,9 @@ impl<S: Stack> SocketCore<S> {
         self.is_offloaded() || self.is_held()
     }
 
-    /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a thread that waits in the kernel
-    /// would not learn of what comes past it. A socket that was accelerated and may be again waits here.
+    /// Whether a call on the socket is for the kernel, waiting included. If so, it stays there: a
+    /// thread that waits in the kernel would not learn of what comes past it. A socket that was
+    /// accelerated and may be again waits here.
     #[inline]
     pub fn is_left_to_kernel(&self) -> bool {
         self.state.may_be_left_to_kernel() && self.commit_to_kernel()
@@ -408,7 +417,8 @@ impl<S: Stack> SocketCore<S> {
         true
     }
 
-    /// Shows which thread uses the socket; asks the kernel for its number only when it is another one.
+    /// Shows which thread uses the socket; asks the kernel for its number only when it is another
+    /// one.
     #[inline]
     pub(crate) fn note_thread(&self, known: &AtomicUsize, counter: &stats::Number) {
         let token = dev_core::lock::thread_token();
@@ -430,7 +440,8 @@ impl<S: Stack> SocketCore<S> {
         lock(&self.attachment)
     }
 
-    /// In a descendant, of an ancestor's socket. `None`: another thread of that changed it at the fork.
+    /// In a descendant, of an ancestor's socket. `None`: another thread of that changed it at the
+    /// fork.
     pub(crate) fn attachment_at_fork(&self) -> Option<MutexGuard<'_, Attachment<S>>> {
         self.attachment.try_lock().ok()
     }

@@ -13,7 +13,8 @@ use crate::sockets::host::Host;
 use crate::sockets::readiness::Watcher;
 use crate::sockets::socket::SocketCore;
 
-/// The kinds of sockets that there are: a value is a socket of any kind, by reference. `AnySocket` is the only implementation.
+/// The kinds of sockets that there are: a value is a socket of any kind, by reference. `AnySocket`
+/// is the only implementation.
 ///
 /// A new kind of socket is a variant there and its arms.
 pub trait Stack: Receiver {
@@ -25,12 +26,13 @@ pub trait Stack: Receiver {
     /// What it has in common with other kinds.
     fn core(self) -> &'static SocketCore<Self>;
 
-    /// What the socket is ready for, under the lock under which that changes: for who has registered with its readiness, and would
-    /// sleep or report nothing if it saw nothing.
+    /// What the socket is ready for, under the lock under which that changes: for who has
+    /// registered with its readiness, and would sleep or report nothing if it saw nothing.
     fn look(self) -> u32;
 
-    /// Puts a packet that came past the kernel into the buffers of a call that waits for it, unless something else is to be read
-    /// before it: then the call has no result, and the packet is delivered.
+    /// Puts a packet that came past the kernel into the buffers of a call that waits for it, unless
+    /// something else is to be read before it: then the call has no result, and the packet is
+    /// delivered.
     fn receive_at_once(
         self,
         call: &mut DirectReceive<'_, '_, Self>,
@@ -39,18 +41,21 @@ pub trait Stack: Receiver {
         arrival: Arrival,
     );
 
-    /// Brings flows in line with what the kernel's socket says of itself. Under the control lock. Returns the interfaces that are to
-    /// be opened first, without the lock; then nothing was done.
+    /// Brings flows in line with what the kernel's socket says of itself. Under the control lock.
+    /// Returns the interfaces that are to be opened first, without the lock; then nothing was done.
     fn follow_kernel(self, host: &Host<Self>, may_open: MayOpen) -> Vec<u32>;
 
-    /// The same for one multicast group, of which the socket has become a member or is one no longer. Under the control lock. `false`:
-    /// more may have changed than that; then nothing was done.
+    /// The same for one multicast group, of which the socket has become a member or is one no
+    /// longer. Under the control lock. `false`: more may have changed than that; then nothing was
+    /// done.
     fn follow_group(self, host: &Host<Self>, group: IpAddr) -> bool;
 
-    /// The socket is about to lose its flows, and the kernel to get what it has. Under the control lock.
+    /// The socket is about to lose its flows, and the kernel to get what it has. Under the control
+    /// lock.
     fn prepare_hand_over(self, host: &Host<Self>);
 
-    /// Gives what waits in user space to the kernel's socket. What it cannot take stays to be read. Under the control lock.
+    /// Gives what waits in user space to the kernel's socket. What it cannot take stays to be read.
+    /// Under the control lock.
     fn hand_over_queue(self, host: &Host<Self>);
 
     /// The kernel's socket has another `SO_RCVBUF`.
@@ -92,7 +97,8 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
     /// The kernel's socket is to leave the kernel's set, although it stays open.
     fn leaves_kernel(self: &Arc<Self>);
 
-    /// At which tick the kernel last told what all sockets of the set have to read, if it does so for this one; else 0.
+    /// At which tick the kernel last told what all sockets of the set have to read, if it does so
+    /// for this one; else 0.
     fn kernel_told_nsec(&self) -> u64;
 
     /// The socket has an error since it was last read, of which nobody is woken.

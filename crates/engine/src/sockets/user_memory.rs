@@ -1,27 +1,31 @@
-//! Whether pointers of the program lead to memory that it may use. A system call answers `EFAULT` if not; a library would crash.
+//! Whether pointers of the program lead to memory that it may use. A system call answers `EFAULT`
+//! if not; a library would crash.
 //!
-//! The kernel is asked a page at a time, by calls that do nothing else and that every program makes, and the answer is remembered for
-//! some thousand pages: programs use the same buffers again and again, so asking costs nothing after the first time. What is
-//! remembered is not forgotten when the program unmaps the page: a buffer that was good in one call and is gone in the next
+//! The kernel is asked a page at a time, by calls that do nothing else and that every program
+//! makes, and the answer is remembered for some thousand pages: programs use the same buffers again
+//! and again, so asking costs nothing after the first time. What is remembered is not forgotten
+//! when the program unmaps the page: a buffer that was good in one call and is gone in the next
 //! crashes the program.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE_BITS: u32 = 12;
 const PAGE_BYTES: usize = 1 << PAGE_BITS;
-/// So many sets of so many pages are remembered: buffers of some pages for each of some thousand threads.
+/// So many sets of so many pages are remembered: buffers of some pages for each of some thousand
+/// threads.
 const SETS: usize = 1 << SET_BITS;
 const SET_BITS: u32 = 12;
 const WAYS: usize = 4;
 
-/// Pages that were good, the last first: their number plus one, and whether it is writable in the lowest bit.
+/// Pages that were good, the last first: their number plus one, and whether it is writable in the
+/// lowest bit.
 #[repr(align(32))]
 struct Set([AtomicUsize; WAYS]);
 
 static KNOWN: [Set; SETS] = [const { Set([const { AtomicUsize::new(0) }; WAYS]) }; SETS];
 
-/// Where a page is remembered. The threads' stacks, and the C library's heaps for them, lie a power of two apart: their pages differ in
-/// high bits alone, all of which count here.
+/// Where a page is remembered. The threads' stacks, and the C library's heaps for them, lie a power
+/// of two apart: their pages differ in high bits alone, all of which count here.
 #[inline]
 fn set_of(page: usize) -> &'static Set {
     /// 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, 6.4).
@@ -30,7 +34,8 @@ fn set_of(page: usize) -> &'static Set {
     &KNOWN[hash as usize % SETS]
 }
 
-/// The same page may stand there twice, and one of two that come at once be lost: it is asked for again.
+/// The same page may stand there twice, and one of two that come at once be lost: it is asked for
+/// again.
 fn remember(page: usize, writable: bool) {
     let Set(ways) = set_of(page);
     let mut known = (page + 1) << 1 | usize::from(writable);
@@ -104,7 +109,8 @@ fn ask(page: usize, writable: bool) -> bool {
     is_good
 }
 
-/// How many of `count` entries of `size` bytes from `start` on may be written, at least as far as pages tell.
+/// How many of `count` entries of `size` bytes from `start` on may be written, at least as far as
+/// pages tell.
 pub fn writable_entries<T>(start: *const T, count: usize) -> usize {
     let size = size_of::<T>().max(1);
     let end = start.addr().saturating_add(count.saturating_mul(size));
@@ -146,7 +152,8 @@ mod tests {
     fn pages() -> *mut u8 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing
+        // memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), 4 * PAGE_BYTES, access, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);

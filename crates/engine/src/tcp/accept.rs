@@ -22,7 +22,8 @@ use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 pub enum Accepting {
     /// A connection waits: `TcpSocket::accept` takes it.
     Ready,
-    /// As for other calls. [`StreamOutcome::Kernel`]: the kernel's socket has a connection, or has the listener.
+    /// As for other calls. [`StreamOutcome::Kernel`]: the kernel's socket has a connection, or has
+    /// the listener.
     Other(StreamOutcome),
 }
 
@@ -70,14 +71,17 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Whether the kernel has an answer: a connection, or that its socket has just ceased to listen.
+    /// Whether the kernel has an answer: a connection, or that its socket has just ceased to
+    /// listen.
     fn kernel_has_answer(&self) -> bool {
         let answers = libc::POLLIN | libc::POLLHUP;
         sys::poll_one(self.fd(), libc::POLLIN).is_ok_and(|ready| ready & answers != 0)
     }
 
-    /// Takes the connection that has waited longest. `open` makes an object for its descriptor. `None`: there is none after all; a
-    /// descriptor that was opened is the caller's to close. `EPERM`: the process has lost the right. Under the control lock; the caller then [finds its way](Self::find_way).
+    /// Takes the connection that has waited longest. `open` makes an object for its descriptor.
+    /// `None`: there is none after all; a descriptor that was opened is the caller's to close.
+    /// `EPERM`: the process has lost the right. Under the control lock; the caller then [finds its
+    /// way](Self::find_way).
     pub(crate) fn accept(
         &'static self,
         host: &Host<S>,
@@ -165,9 +169,9 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(Ok((fd, peer)))
     }
 
-    /// The kernel's socket has accepted a connection, at `fd`. It may have come from the listener before at this address
-    /// (`listen/returning.rs`), and then refuses what comes past the kernel, as this one does. That reaches it by another way, but only
-    /// until the interface is left.
+    /// The kernel's socket has accepted a connection, at `fd`. It may have come from the listener
+    /// before at this address (`listen/returning.rs`), and then refuses what comes past the kernel,
+    /// as this one does. That reaches it by another way, but only until the interface is left.
     pub fn kernel_has_accepted(&self, fd: c_int) {
         self.binds_accepted(fd);
         if self.has_refused.load(Ordering::Relaxed) {
@@ -175,8 +179,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Makes a socket the kernel socket of an accepted connection: connected without a packet, with the options that it has of its
-    /// listener.
+    /// Makes a socket the kernel socket of an accepted connection: connected without a packet, with
+    /// the options that it has of its listener.
     fn connect_shadow(
         &self,
         host: &Host<S>,
@@ -190,8 +194,8 @@ impl<S: TcpStack> TcpSocket<S> {
             streams::bind_to_device(fd, device);
         }
         match streams::connect_silently(fd, family.form(local), family.form(peer)) {
-            // An earlier connection of these addresses is in the kernel still. The peer, which has just ended a handshake,
-            // does not know it any more.
+            // An earlier connection of these addresses is in the kernel still. The peer, which has
+            // just ended a handshake, does not know it any more.
             Err(Errno(libc::EADDRNOTAVAIL)) => {
                 if let Err(error) =
                     host.network()
@@ -208,7 +212,8 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
-    /// Gives a new socket the options that the program has set on this one, as connections have them of their listener.
+    /// Gives a new socket the options that the program has set on this one, as connections have
+    /// them of their listener.
     pub(super) fn give_options(&self, to: c_int) {
         let from = self.fd();
         let mut has_priority = false;

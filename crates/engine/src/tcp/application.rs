@@ -71,8 +71,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Finds out how segments reach the peer. A connection that has no way past the kernel any more goes back to it. No lock may be
-    /// held.
+    /// Finds out how segments reach the peer. A connection that has no way past the kernel any more
+    /// goes back to it. No lock may be held.
     #[cold]
     pub(crate) fn find_way(&'static self, host: &Host<S>) {
         let (ends, device, headers, user, is_lost) = match &*self.role.lock() {
@@ -120,8 +120,9 @@ impl<S: TcpStack> TcpSocket<S> {
         is_stream && streams::segments_received(self.fd()) > 0
     }
 
-    /// Whether the kernel can have the connection now. It cannot while it knows no way to the peer: it does not connect its socket
-    /// then. With a connection of its own it would wait for a way, and so does one that stays here.
+    /// Whether the kernel can have the connection now. It cannot while it knows no way to the peer:
+    /// it does not connect its socket then. With a connection of its own it would wait for a way,
+    /// and so does one that stays here.
     pub(crate) fn can_return(&self, host: &Host<S>) -> bool {
         let (local, peer) = match &*self.role.lock() {
             // To the kernel all peers are on the link of a socket that is bound to one.
@@ -215,7 +216,8 @@ impl<S: TcpStack> TcpSocket<S> {
             libc::SHUT_RDWR => Shutdown::Both,
             _ => return None,
         };
-        // What has come before can still be read; what comes after a shutdown of both directions resets the connection.
+        // What has come before can still be read; what comes after a shutdown of both directions
+        // resets the connection.
         self.interfaces.drain();
         let now = now();
         let mut role = self.role.lock();
@@ -270,7 +272,8 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(error)
     }
 
-    /// Fetches and clears what has ended the connection, which `recvmmsg(2)` looks for first. `None` if nothing has, or the kernel has it.
+    /// Fetches and clears what has ended the connection, which `recvmmsg(2)` looks for first.
+    /// `None` if nothing has, or the kernel has it.
     pub fn take_failure(&self) -> Option<Errno> {
         let has_failed = match &*self.role.lock() {
             Role::Stream(stream) => stream.connection.has_error(),
@@ -289,7 +292,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has the right one.
+    /// What `getsockopt(2)` is to say where the kernel's socket has another value. `None`: it has
+    /// the right one.
     pub fn option(&self, level: c_int, name: c_int) -> Option<Vec<u8>> {
         self.interfaces.receive_waiting();
         let int = |value: c_int| value.to_ne_bytes().to_vec();
@@ -325,7 +329,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// How long the headers of the segment are that has opened the connection (`TCP_SAVED_SYN`), wherever that is now. `None`: there are none here.
+    /// How long the headers of the segment are that has opened the connection (`TCP_SAVED_SYN`),
+    /// wherever that is now. `None`: there are none here.
     pub fn saved_syn_len(&self) -> Option<usize> {
         self.wishes.syn().as_ref().map(|headers| headers.len())
     }

@@ -26,7 +26,8 @@ pub enum StreamOutcome {
     Kernel,
     /// Nothing yet: look for a cancellation request and call again.
     Again,
-    /// Nothing yet, and nothing to do meanwhile but what is left of other connections: `Engine::use_idle_moment`, then call again.
+    /// Nothing yet, and nothing to do meanwhile but what is left of other connections:
+    /// `Engine::use_idle_moment`, then call again.
     Idle,
     /// Nothing yet: sleep as described, then call again.
     Sleep(Sleep),
@@ -48,7 +49,8 @@ pub struct StreamCall {
     pub(super) done: usize,
     /// The call ends with this as soon as there is nothing to do.
     ends: Option<Errno>,
-    /// The connection has gone to the kernel's socket in the midst of the call, which goes on there.
+    /// The connection has gone to the kernel's socket in the midst of the call, which goes on
+    /// there.
     is_cut: bool,
     /// Octets that the call has seen and left where they are: it waits for more.
     pub(super) peeked: usize,
@@ -80,7 +82,8 @@ pub enum Direction {
 }
 
 impl StreamCall {
-    /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
+    /// Begins a call on the socket that was found behind a descriptor. `flags` are the
+    /// application's.
     #[inline]
     pub fn begin<S: Stack>(
         host: &Host<S>,
@@ -114,7 +117,8 @@ impl StreamCall {
         self.ends
     }
 
-    /// Whether the call, which has done a part, goes on at the kernel's socket: it would wait for the rest.
+    /// Whether the call, which has done a part, goes on at the kernel's socket: it would wait for
+    /// the rest.
     pub fn goes_on_in_kernel(&self) -> bool {
         self.is_cut
     }
@@ -138,7 +142,8 @@ impl StreamCall {
 }
 
 impl<S: Stack> Stream<S> {
-    /// Whether the connection has failed behind what the call has done: that is for the next call to tell.
+    /// Whether the connection has failed behind what the call has done: that is for the next call
+    /// to tell.
     #[inline]
     pub(super) fn leaves_error(&self, call: &StreamCall) -> bool {
         call.done > 0 && self.connection.has_error()
@@ -146,7 +151,8 @@ impl<S: Stack> Stream<S> {
 }
 
 impl<S: Stack> TcpSocket<S> {
-    /// After an attempt in vain: polls until one of `wanted` is there, or prepares a sleep. `None`: try again.
+    /// After an attempt in vain: polls until one of `wanted` is there, or prepares a sleep. `None`:
+    /// try again.
     #[inline]
     pub(super) fn wait(&'static self, call: &mut StreamCall, wanted: u32) -> Option<StreamOutcome> {
         if self.generation() != call.generation {
@@ -202,7 +208,8 @@ impl<S: Stack> TcpSocket<S> {
         }
     }
 
-    /// The same of a call that has looked at so many octets, and is ready to do so again at any time.
+    /// The same of a call that has looked at so many octets, and is ready to do so again at any
+    /// time.
     #[cold]
     fn shows_more_than(&self, len: usize) -> bool {
         match &*self.role.lock() {
@@ -212,7 +219,8 @@ impl<S: Stack> TcpSocket<S> {
         }
     }
 
-    /// The same of a listener, whose kernel's socket has connections of its own: one poll at a time.
+    /// The same of a listener, whose kernel's socket has connections of its own: one poll at a
+    /// time.
     pub(super) fn wait_once(
         &'static self,
         call: &mut StreamCall,

@@ -1,4 +1,5 @@
-//! The end of a socket: what was written is still sent, and the connection closed, while nobody has it any more.
+//! The end of a socket: what was written is still sent, and the connection closed, while nobody has
+//! it any more.
 
 use std::time::Duration;
 
@@ -45,8 +46,9 @@ fn linger(fd: libc::c_int) -> Linger {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The last descriptor is about to be closed. Returns whether the connection needs the object still: then it is given back when
-    /// [`look_after`](Self::look_after) says so. Under the control lock.
+    /// The last descriptor is about to be closed. Returns whether the connection needs the object
+    /// still: then it is given back when [`look_after`](Self::look_after) says so. Under the
+    /// control lock.
     pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
         if !self.is_stream() {
             return self.returns_as_orphan();
@@ -87,7 +89,8 @@ impl<S: TcpStack> TcpSocket<S> {
         !is_over || owes_time_wait
     }
 
-    /// What the kernel's socket says of closing, and a descriptor of it for as long as the connection goes on.
+    /// What the kernel's socket says of closing, and a descriptor of it for as long as the
+    /// connection goes on.
     fn kernels_socket(&self) -> (Linger, Option<OwnDescriptor>) {
         let fd = self.fd();
         if self.has_own_number() {
@@ -142,8 +145,8 @@ impl<S: TcpStack> TcpSocket<S> {
         drop(was);
     }
 
-    /// In the internal thread: the connection's time has come, or somebody has asked for help. Returns whether the object is nobody's
-    /// any more.
+    /// In the internal thread: the connection's time has come, or somebody has asked for help.
+    /// Returns whether the object is nobody's any more.
     pub(super) fn look_after(&'static self, host: &Host<S>) -> bool {
         let now = now();
         let mut role = self.role.lock();
@@ -166,7 +169,8 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         stream.connection.on_timeout(now);
         if stream.owes_time_wait() {
-            // Threads that make and end connections need the lock more often than this one, and would wait for it.
+            // Threads that make and end connections need the lock more often than this one, and
+            // would wait for it.
             let is_patient = stream.wait_once_more();
             drop(role);
             let control = match host.try_control() {
@@ -213,8 +217,9 @@ impl<S: TcpStack> TcpSocket<S> {
         false
     }
 
-    /// The same of one in the list of those that have ended, in a thread of the program's: what the kernel does for such a one in the
-    /// background takes longer to hand to another thread than to do. Under the control lock.
+    /// The same of one in the list of those that have ended, in a thread of the program's: what the
+    /// kernel does for such a one in the background takes longer to hand to another thread than to
+    /// do. Under the control lock.
     pub(super) fn end_listed(&'static self) -> bool {
         let now = now();
         let mut role = self.role.lock();
@@ -238,10 +243,12 @@ impl<S: TcpStack> TcpSocket<S> {
         true
     }
 
-    /// The connection that was here is over, and nobody has it. Returns whether the object is nobody's any more.
+    /// The connection that was here is over, and nobody has it. Returns whether the object is
+    /// nobody's any more.
     fn end_orphan(&'static self, host: &Host<S>) -> bool {
         let _control = host.control();
-        // Until this lock was held another thread may have closed the socket, and begun another life of the object.
+        // Until this lock was held another thread may have closed the socket, and begun another
+        // life of the object.
         let has_ended =
             matches!(&*self.role.lock(), Role::Stream(stream) if stream.is_abandoned_and_over());
         if has_ended {

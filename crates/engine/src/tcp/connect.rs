@@ -1,5 +1,5 @@
-//! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses source address and port and keeps them;
-//! the connection is made here.
+//! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses
+//! source address and port and keeps them; the connection is made here.
 
 mod begin;
 
@@ -40,8 +40,8 @@ pub enum ConnectOutcome {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Begins a `connect(2)`. `fd` is the descriptor that the socket was found behind, `address` the peer, or `None` for `AF_UNSPEC`.
-    /// No lock may be held.
+    /// Begins a `connect(2)`. `fd` is the descriptor that the socket was found behind, `address`
+    /// the peer, or `None` for `AF_UNSPEC`. No lock may be held.
     pub fn connect(
         &'static self,
         host: &Host<S>,
@@ -83,7 +83,8 @@ impl<S: TcpStack> TcpSocket<S> {
                 if self.kernel_socket.nonblocking.load(Ordering::Relaxed)
                     || self.learns_nonblocking()
                 {
-                    // What is near has answered already, perhaps: the kernel, too, says so only later.
+                    // What is near has answered already, perhaps: the kernel, too, says so only
+                    // later.
                     ConnectOutcome::Fail(Errno(libc::EINPROGRESS))
                 } else {
                     ConnectOutcome::Wait
@@ -178,7 +179,8 @@ impl<S: TcpStack> TcpSocket<S> {
         error.unwrap_or(Errno(libc::ECONNABORTED))
     }
 
-    /// The socket is not connected any more, and may be again. The kernel's socket follows. Under the control lock.
+    /// The socket is not connected any more, and may be again. The kernel's socket follows. Under
+    /// the control lock.
     pub(super) fn forget_connection(&'static self) {
         let was = std::mem::replace(&mut *self.role.lock(), Role::None);
         if !matches!(was, Role::Stream(_)) {
@@ -199,7 +201,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.interfaces_changed();
     }
 
-    /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to, or 0.
+    /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to,
+    /// or 0.
     fn interface_to(
         &self,
         host: &Host<S>,

@@ -1,4 +1,5 @@
-//! Segments that came past the kernel. Everything here runs under the ring's lock: nothing calls the kernel.
+//! Segments that came past the kernel. Everything here runs under the ring's lock: nothing calls
+//! the kernel.
 
 use std::net::SocketAddr;
 
@@ -20,7 +21,8 @@ use crate::tcp::stream::{Outcome, Sent};
 use crate::tcp::wishes::WHOLE_SYN;
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// A segment in a frame, which came in on the interface with this index. `Err`: the frame is not needed.
+    /// A segment in a frame, which came in on the interface with this index. `Err`: the frame is
+    /// not needed.
     #[inline]
     pub(crate) fn deliver(
         &'static self,
@@ -134,8 +136,8 @@ impl<S: TcpStack> TcpSocket<S> {
         drop(role);
         self.announce(&outcome);
         if outcome.needs_kick || outcome.needs_egress {
-            // Another interface's: the thread that polls this one does not tell that one. Or a way has to be found, which this one
-            // cannot do here.
+            // Another interface's: the thread that polls this one does not tell that one. Or a way
+            // has to be found, which this one cannot do here.
             self.globals.timers.arm(self.timer(), now);
         }
     }
@@ -155,7 +157,8 @@ impl<S: TcpStack> TcpSocket<S> {
         listening.keep_syn(ends, headers);
     }
 
-    /// All that came from an interface is taken: sends what was left to this moment. No lock may be held.
+    /// All that came from an interface is taken: sends what was left to this moment. No lock may be
+    /// held.
     pub(crate) fn end_batch(&'static self, polled: u32) {
         let now = now();
         let mut role = self.role.lock();

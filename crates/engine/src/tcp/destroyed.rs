@@ -1,10 +1,11 @@
-//! Streams and listeners that an administrator ends (`ss -K`, `SOCK_DESTROY` of sock_diag(7)): the kernel ends its half, and what is here
-//! follows.
+//! Streams and listeners that an administrator ends (`ss -K`, `SOCK_DESTROY` of sock_diag(7)): the
+//! kernel ends its half, and what is here follows.
 //!
-//! Of that nothing tells but the half itself (netlink tells of sockets that are gone, which this one is not while somebody has it). So the
-//! halves are in an epoll set of the library, for no event: the kernel tells of errors and hang-ups always. A system call more for each
-//! connection would be much for short ones. So it is the internal thread that adds those that it finds, now and then. One that is ended
-//! before that is told of when it is added.
+//! Of that nothing tells but the half itself (netlink tells of sockets that are gone, which this
+//! one is not while somebody has it). So the halves are in an epoll set of the library, for no
+//! event: the kernel tells of errors and hang-ups always. A system call more for each connection
+//! would be much for short ones. So it is the internal thread that adds those that it finds, now
+//! and then. One that is ended before that is told of when it is added.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
@@ -130,8 +131,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.after(host, &outcome, sender);
     }
 
-    /// Whether the kernel has closed its half although the connection lives. Under the control lock: while it is on its way to the kernel the
-    /// half is closed, too.
+    /// Whether the kernel has closed its half although the connection lives. Under the control
+    /// lock: while it is on its way to the kernel the half is closed, too.
     fn is_destroyed(&self, stream: &Stream<S>, generation: u32) -> bool {
         let passed = self.generation().wrapping_sub(generation);
         let half = match (stream.kernels_fd(), passed) {

@@ -1,6 +1,7 @@
-//! Sockets that the program binds to an interface (`SO_BINDTODEVICE`, `SO_BINDTOIFINDEX`): their packets come and go by that one only. The
-//! kernel's socket is bound, and chooses addresses and route accordingly; what comes back to this host for it finds it if its address is
-//! one of that interface's (`inet_iif`), so only such a socket is past the kernel.
+//! Sockets that the program binds to an interface (`SO_BINDTODEVICE`, `SO_BINDTOIFINDEX`): their
+//! packets come and go by that one only. The kernel's socket is bound, and chooses addresses and
+//! route accordingly; what comes back to this host for it finds it if its address is one of that
+//! interface's (`inet_iif`), so only such a socket is past the kernel.
 
 use std::net::IpAddr;
 
@@ -17,7 +18,8 @@ use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 
 impl<S: Stack> TcpSocket<S> {
-    /// Index of the interface that the kernel's socket is bound to, or 0. Over IPv6 an address may bind it, too.
+    /// Index of the interface that the kernel's socket is bound to, or 0. Over IPv6 an address may
+    /// bind it, too.
     pub(super) fn device(&self) -> u32 {
         if self.family() == Family::Inet6 || self.has_chosen_device() {
             sys::bound_device(self.fd())
@@ -39,8 +41,8 @@ impl<S: Stack> TcpSocket<S> {
         }
     }
 
-    /// The kernel has accepted a connection of this listener, at `fd`. It may have been put into the queue while the listener was bound to
-    /// no interface.
+    /// The kernel has accepted a connection of this listener, at `fd`. It may have been put into
+    /// the queue while the listener was bound to no interface.
     pub(super) fn binds_accepted(&self, fd: c_int) {
         if !self.has_chosen_device() {
             return;
@@ -51,7 +53,8 @@ impl<S: Stack> TcpSocket<S> {
         }
     }
 
-    /// Has the kernel's socket take a connection while it is bound as that was: what the program has changed since counts afterwards.
+    /// Has the kernel's socket take a connection while it is bound as that was: what the program
+    /// has changed since counts afterwards.
     pub(super) fn bound_as_before<T>(&self, fd: c_int, before: u32, take: impl FnOnce() -> T) -> T {
         if !self.has_chosen_device() {
             return take();

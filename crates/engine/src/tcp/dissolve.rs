@@ -37,8 +37,9 @@ impl<S: TcpStack> TcpSocket<S> {
         ConnectOutcome::Done
     }
 
-    /// The kernel socket of an accepted connection was bound to its address, and is for good; the kernel's own is not, and can be bound
-    /// again. A new socket takes its place, unless others have the old one, too. Under the control lock.
+    /// The kernel socket of an accepted connection was bound to its address, and is for good; the
+    /// kernel's own is not, and can be bound again. A new socket takes its place, unless others
+    /// have the old one, too. Under the control lock.
     fn renew_kernels_socket(&self, keep_alive: bool) {
         let fd = self.fd();
         let is_alone = self.attachment().descriptors == 1 && !self.readiness.is_watched();

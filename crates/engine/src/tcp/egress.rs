@@ -47,7 +47,8 @@ impl Headers {
         }
     }
 
-    /// The headers of segments from one end to the other. `hop_limit`: of the route or the interface.
+    /// The headers of segments from one end to the other. `hop_limit`: of the route or the
+    /// interface.
     pub(super) fn template(
         self,
         eth: EthernetAddresses,
@@ -82,8 +83,8 @@ pub(super) struct Egress<S: Stack> {
 }
 
 impl<S: Stack> Egress<S> {
-    /// Asks the network. `device`: the interface that it has to go by, or 0. May take a few system calls, and open an interface; no lock
-    /// may be held.
+    /// Asks the network. `device`: the interface that it has to go by, or 0. May take a few system
+    /// calls, and open an interface; no lock may be held.
     pub(super) fn find(
         host: &Host<S>,
         (local, peer): (SocketAddr, SocketAddr),
@@ -137,7 +138,8 @@ impl<S: Stack> Egress<S> {
         })
     }
 
-    /// Back to where a SYN came from: `mac` is who sent it on the link, `hop_limit` the interface's for IPv6.
+    /// Back to where a SYN came from: `mac` is who sent it on the link, `hop_limit` the interface's
+    /// for IPv6.
     pub(super) fn back(
         interface: &'static Interface<S>,
         hop_limit: u8,

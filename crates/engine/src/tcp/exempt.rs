@@ -1,10 +1,12 @@
-//! Connections that are the kernel's although all segments to their port come past it, to a listener. The program that steers them
-//! leaves those of such a connection to the kernel, from the moment on at which it has the connection until it answers for it no more:
-//! its socket is gone, and TIME-WAIT over. Without that they would take the way through the library, as
+//! Connections that are the kernel's although all segments to their port come past it, to a
+//! listener. The program that steers them leaves those of such a connection to the kernel, from the
+//! moment on at which it has the connection until it answers for it no more: its socket is gone,
+//! and TIME-WAIT over. Without that they would take the way through the library, as
 //! [unmatched](crate::tcp::state::unmatched::UnmatchedSegment).
 //!
-//! A segment that opens a connection is for the listener all the same: so what is exempt too long, as the kernel need not tell in time, is
-//! in nobody's way. If the kernel has the very connection still, it is to judge of that segment, as for its own listeners.
+//! A segment that opens a connection is for the listener all the same: so what is exempt too long,
+//! as the kernel need not tell in time, is in nobody's way. If the kernel has the very connection
+//! still, it is to judge of that segment, as for its own listeners.
 
 use links::delivery;
 use links::interface::Interface;

@@ -121,12 +121,14 @@ impl<S: Stack> Globals<S> {
         std::mem::take(&mut *unmatched)
     }
 
-    /// The descriptor by which the kernel tells of the ends of connections that are exempt from the steering, while there are some.
+    /// The descriptor by which the kernel tells of the ends of connections that are exempt from the
+    /// steering, while there are some.
     pub(crate) fn ends_fd(&self) -> Option<RawFd> {
         self.exempt.events_fd()
     }
 
-    /// In the internal thread: looks after them. `is_lost`: the descriptor is not ours any more. Returns when to look again.
+    /// In the internal thread: looks after them. `is_lost`: the descriptor is not ours any more.
+    /// Returns when to look again.
     pub(crate) fn look_after_exempt(&self, host: &Host<S>, is_lost: bool) -> Option<Duration> {
         if is_lost {
             self.exempt.stop_following();
@@ -153,7 +155,8 @@ impl<S: Stack> Globals<S> {
         allowance.take(now)
     }
 
-    /// Why no connection can be past the kernel, if the process may not repair the kernel's sockets, and what that is about.
+    /// Why no connection can be past the kernel, if the process may not repair the kernel's
+    /// sockets, and what that is about.
     pub(super) fn no_repair(&self) -> Option<(Reason, &'static str)> {
         match self.rights_went() {
             Some(call) => Some((Reason::RightsGone, call)),
@@ -161,7 +164,8 @@ impl<S: Stack> Globals<S> {
         }
     }
 
-    /// Whether the thread may repair sockets. To try it out takes a socket, and is done once with each set of rights.
+    /// Whether the thread may repair sockets. To try it out takes a socket, and is done once with
+    /// each set of rights.
     fn may_repair(&self) -> bool {
         let rights = sys::capabilities().map_or(0, |it| it.effective);
         if rights != 0 && self.has_repaired_with.load(Ordering::Relaxed) == rights {
@@ -233,7 +237,8 @@ impl<S: Stack> Globals<S> {
         }
     }
 
-    /// The congestion control of streams for which the program has chosen none. `None`: the system's.
+    /// The congestion control of streams for which the program has chosen none. `None`: the
+    /// system's.
     pub(super) fn congestion(&self) -> Option<CongestionAlgorithm> {
         let number = self.chosen.tcp_cc_algo?;
         CongestionAlgorithm::from_vma_value(number)

@@ -1,5 +1,6 @@
-//! The return of a connection to the kernel: all that the peer can notice of it is put into the kernel's socket (`TCP_REPAIR`), which
-//! goes on from there. Not one octet is lost, sent twice as new or out of order.
+//! The return of a connection to the kernel: all that the peer can notice of it is put into the
+//! kernel's socket (`TCP_REPAIR`), which goes on from there. Not one octet is lost, sent twice as
+//! new or out of order.
 
 use std::net::SocketAddr;
 
@@ -29,8 +30,9 @@ pub(super) use segments::{packet, send_on};
 use urgent::Unread;
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Gives the connection to the kernel's socket, while its segments still come here: none finds the kernel's socket when that is
-    /// not connected, which would reset the connection. Under the control lock.
+    /// Gives the connection to the kernel's socket, while its segments still come here: none finds
+    /// the kernel's socket when that is not connected, which would reset the connection. Under the
+    /// control lock.
     pub(crate) fn hand_over_stream(&'static self, host: &Host<S>) {
         if self.is_listener() {
             self.begin_returning(host);
@@ -58,7 +60,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.globals.timers.disarm(self.timer());
         self.end_watch_for_destruction();
         self.commit();
-        // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end that is closed.
+        // Of one that nobody has any more, the copy keeps the kernel's socket, and with its end
+        // that is closed.
         let fd = stream.kernels_fd().unwrap_or_else(|| self.fd());
         let keep_alive = stream.connection.options().keep_alive();
         let reuses = self.attachment().reuses_address();
@@ -90,8 +93,8 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The kernel's socket, at `fd`, has the connection: its segments come there from here on, also if all others of its port come
-    /// past the kernel. Under the control lock.
+    /// The kernel's socket, at `fd`, has the connection: its segments come there from here on, also
+    /// if all others of its port come past the kernel. Under the control lock.
     fn becomes_exempt(&self, host: &Host<S>, fd: c_int) {
         // In their order: those that have come, and then what comes to the kernel.
         self.interfaces.drain();
@@ -104,14 +107,15 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// A call that is the kernel's waits while its connection is on its way there, if that is so: meanwhile the kernel's socket takes
-    /// for its queues whatever is sent. No lock may be held.
+    /// A call that is the kernel's waits while its connection is on its way there, if that is so:
+    /// meanwhile the kernel's socket takes for its queues whatever is sent. No lock may be held.
     #[cold]
     pub(super) fn wait_for_hand_over(host: &Host<S>) {
         drop(host.control());
     }
 
-    /// The connection's segments are the kernel's from here on: those that have come meanwhile follow. Under the control lock.
+    /// The connection's segments are the kernel's from here on: those that have come meanwhile
+    /// follow. Under the control lock.
     pub(crate) fn hand_over_rest(&self, host: &Host<S>) {
         if self.is_returning() {
             self.go_on_returning(host);
@@ -131,7 +135,8 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: TcpStack> Globals<S> {
-    /// Segments for ports of ours that are of no connection here: the kernel knows whose they are, or resets them.
+    /// Segments for ports of ours that are of no connection here: the kernel knows whose they are,
+    /// or resets them.
     pub(super) fn hand_over_unmatched(&self, host: &Host<S>) {
         let Some(raw) = host.return_socket() else {
             return;
@@ -201,9 +206,10 @@ fn known_window(snapshot: &Snapshot<Received>) -> u32 {
     edge - snapshot.rcv_nxt
 }
 
-/// Has the kernel's socket tell the peer its window. It does so when the repair ends, but in a segment that is old to the peer
-/// (`tcp_send_window_probe`), which therefore does not heed it (`tcp_may_update_window`); and then takes it for told. To an octet that
-/// it has already it answers at once.
+/// Has the kernel's socket tell the peer its window. It does so when the repair ends, but in a
+/// segment that is old to the peer (`tcp_send_window_probe`), which therefore does not heed it
+/// (`tcp_may_update_window`); and then takes it for told. To an octet that it has already it
+/// answers at once.
 fn have_window_told<S: TcpStack>(
     host: &Host<S>,
     local: SocketAddr,
@@ -230,11 +236,12 @@ fn begin_again(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Err
     }
 }
 
-/// Gives the socket, which is under repair, its address back. If the program had bound it, it still has the port. What the kernel says of
-/// an unbound socket's address does not tell.
+/// Gives the socket, which is under repair, its address back. If the program had bound it, it still
+/// has the port. What the kernel says of an unbound socket's address does not tell.
 ///
-/// The port is shared with whoever has it, for as long as the repair has the socket's `SO_REUSEADDR`. A port that nobody has is taken
-/// without: the kernel would give it to all that set the option, whatever the socket has in the end. No queue is chosen behind that.
+/// The port is shared with whoever has it, for as long as the repair has the socket's
+/// `SO_REUSEADDR`. A port that nobody has is taken without: the kernel would give it to all that
+/// set the option, whatever the socket has in the end. No queue is chosen behind that.
 pub(super) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     streams::share_port(fd, false);
     let alone = streams::bind(fd, local);
@@ -246,7 +253,8 @@ pub(super) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// A socket under repair is connected without a packet, in the state ESTABLISHED, with these numbers.
+/// A socket under repair is connected without a packet, in the state ESTABLISHED, with these
+/// numbers.
 fn connect_silently(
     fd: c_int,
     local: SocketAddr,
@@ -273,7 +281,8 @@ fn set_options(fd: c_int, snapshot: &Snapshot<Received>) -> Result<(), Errno> {
     }
 }
 
-/// What has ended of the connection: this side's FIN is the kernel's to send, the peer's comes as if from it.
+/// What has ended of the connection: this side's FIN is the kernel's to send, the peer's comes as
+/// if from it.
 fn end<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,

@@ -1,6 +1,6 @@
-//! What ICMP says of connections. The kernel's sockets have not sent the segments and ignore the messages, so they are looked at here
-//! (`sys/path_notices.rs`). A SYN whose next hop is not known goes through the kernel, which asks for the neighbour and tells by ICMP,
-//! too, if there is none.
+//! What ICMP says of connections. The kernel's sockets have not sent the segments and ignore the
+//! messages, so they are looked at here (`sys/path_notices.rs`). A SYN whose next hop is not known
+//! goes through the kernel, which asks for the neighbour and tells by ICMP, too, if there is none.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,8 @@ use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::{Outcome, Stream};
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it has not accepted. No lock may be held.
+    /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it
+    /// has not accepted. No lock may be held.
     pub(crate) fn take_segment_error(&'static self, host: &Host<S>, error: &SegmentError) {
         let (kind, code) = error.kind;
         let kind = match error.peer {

@@ -34,7 +34,8 @@ impl<S: Stack> TcpSocket<S> {
         Some(bytes)
     }
 
-    /// What `TCP_CC_INFO` tells of a stream: only BBR has something to tell. `None`: the kernel knows.
+    /// What `TCP_CC_INFO` tells of a stream: only BBR has something to tell. `None`: the kernel
+    /// knows.
     pub(super) fn congestion_info(&self) -> Option<Vec<u8>> {
         let Role::Stream(stream) = &*self.role.lock() else {
             return None;

@@ -1,5 +1,5 @@
-//! Listeners: connections that peers open, from the first SYN until the program accepts them. The kernel's socket listens, too, for
-//! what comes by other ways.
+//! Listeners: connections that peers open, from the first SYN until the program accepts them. The
+//! kernel's socket listens, too, for what comes by other ways.
 
 pub(in crate::tcp) mod begin;
 mod cookie;
@@ -275,7 +275,8 @@ impl<S: Stack> Listening<S> {
         }
     }
 
-    /// Timers of the connections. Returns what the last of them needs, and whether devices have to be told.
+    /// Timers of the connections. Returns what the last of them needs, and whether devices have to
+    /// be told.
     pub(super) fn look_after(
         &mut self,
         core: &SocketCore<S>,
@@ -366,7 +367,8 @@ impl<S: Stack> Listening<S> {
         self.children.get(&key).map(|child| child.stream.interface)
     }
 
-    /// Resets what nobody will accept, and forgets what is not established. The devices have to be told.
+    /// Resets what nobody will accept, and forgets what is not established. The devices have to be
+    /// told.
     pub(super) fn abort_all(&mut self, core: &SocketCore<S>, now: Instant) {
         for (_, mut child) in self.children.drain() {
             if child.stream.connection.is_embryonic() {
@@ -378,7 +380,8 @@ impl<S: Stack> Listening<S> {
         self.ready.clear();
     }
 
-    /// The ends of the connections that are not accepted yet, at this address or, with the unspecified one, at any.
+    /// The ends of the connections that are not accepted yet, at this address or, with the
+    /// unspecified one, at any.
     fn waiting(&self, address: IpAddr) -> impl Iterator<Item = (SocketAddr, SocketAddr)> + '_ {
         let all = self.children.keys().copied();
         // Of link-local ones the keys have the link.

@@ -1,4 +1,5 @@
-//! Options of TCP sockets. The kernel's socket has them first, and says what is wrong with them; the connection follows.
+//! Options of TCP sockets. The kernel's socket has them first, and says what is wrong with them;
+//! the connection follows.
 
 pub(super) mod effect;
 
@@ -28,7 +29,8 @@ use effect::{Effect, SO_MAX_PACING_RATE, effect};
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: c_int = 536;
 
-/// What the kernel's socket says of an option of the connection. `None`: nothing that there is a value for.
+/// What the kernel's socket says of an option of the connection. `None`: nothing that there is a
+/// value for.
 fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
     let int = || sys::option_int(fd, level, name).ok();
     let flag = || int().map(|value| value != 0);
@@ -125,8 +127,8 @@ const BEFORE_CONNECTION: [(c_int, c_int); 18] = [
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
 ];
 
-/// The options of a connection that begins, as the kernel's socket has them before it is connected. `None`: there is one that the
-/// engine does not have.
+/// The options of a connection that begins, as the kernel's socket has them before it is connected.
+/// `None`: there is one that the engine does not have.
 fn of_kernel(fd: c_int) -> Option<Options> {
     let mut options = Options::default();
     let locks = sys::option_int(fd, libc::SOL_SOCKET, SO_BUF_LOCK).unwrap_or(0);
@@ -160,8 +162,9 @@ fn follow(options: &mut Options, fd: c_int, level: c_int, name: c_int) -> Option
 const DEFAULTS_LAST: Duration = Duration::from_secs(1);
 
 impl<S: Stack> TcpSocket<S> {
-    /// The options of a connection that begins, and of its packets' headers: those of the kernel's socket, and what the user wants
-    /// where the program wants nothing else. `None`: there is one that the engine does not have.
+    /// The options of a connection that begins, and of its packets' headers: those of the kernel's
+    /// socket, and what the user wants where the program wants nothing else. `None`: there is one
+    /// that the engine does not have.
     pub(super) fn options_before_connection(&self) -> Option<(Options, Headers)> {
         let (mut options, headers) = self.options_of_kernel()?;
         if let Some(algorithm) = self.globals.congestion()
@@ -312,21 +315,24 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The kernel is about to be asked for an option that [takes over the connection](takes_over_connection): it is to have that first.
+    /// The kernel is about to be asked for an option that [takes over the
+    /// connection](takes_over_connection): it is to have that first.
     pub fn option_takes_over(&'static self, host: &Host<S>, level: c_int, name: c_int) {
         if self.is_stream() || self.is_listener() {
             host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
         }
     }
 
-    /// The kernel has accepted another owner (`F_SETOWN`): it raises `SIGURG` for what it sees. A connection that begins looks for one.
+    /// The kernel has accepted another owner (`F_SETOWN`): it raises `SIGURG` for what it sees. A
+    /// connection that begins looks for one.
     pub fn owner_was_set(&'static self, host: &Host<S>) {
         if self.is_stream() && sys::has_owner(self.fd()) {
             host.leave_to_kernel_about(self.into(), Reason::Option, OWNER);
         }
     }
 
-    /// An option that the kernel's socket must not have while its connection is here: it would act by itself. `None`: another one.
+    /// An option that the kernel's socket must not have while its connection is here: it would act
+    /// by itself. `None`: another one.
     pub fn set_keep_alive(&'static self, host: &Host<S>, on: bool) -> Option<()> {
         if !self.is_stream() {
             return None;
@@ -336,7 +342,8 @@ impl<S: TcpStack> TcpSocket<S> {
         Some(())
     }
 
-    /// Connections that a listener's peers open from here on have the option. `None`: the engine does not have it.
+    /// Connections that a listener's peers open from here on have the option. `None`: the engine
+    /// does not have it.
     fn change_of_listener(&self, fd: c_int, level: c_int, name: c_int) -> Option<()> {
         if (level, name) == WINDOW_CLAMP {
             return Some(());

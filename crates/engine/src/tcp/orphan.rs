@@ -1,7 +1,8 @@
-//! A connection that the program has closed, and that goes on: what was written is sent, and the peer has its part to end. A descriptor
-//! of the library's keeps the kernel's socket meanwhile, and with it the addresses. Most are over soon. What takes longer becomes the
-//! kernel's, which needs no descriptor for that: the number is the program's again, and the kernel bounds how many there are
-//! (`net.ipv4.tcp_max_orphans`) and how long they wait (`net.ipv4.tcp_fin_timeout`).
+//! A connection that the program has closed, and that goes on: what was written is sent, and the
+//! peer has its part to end. A descriptor of the library's keeps the kernel's socket meanwhile, and
+//! with it the addresses. Most are over soon. What takes longer becomes the kernel's, which needs
+//! no descriptor for that: the number is the program's again, and the kernel bounds how many there
+//! are (`net.ipv4.tcp_max_orphans`) and how long they wait (`net.ipv4.tcp_fin_timeout`).
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -28,8 +29,9 @@ impl<S: Stack> Stream<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The connection that nobody has becomes the kernel's. What is over is forgotten. Returns whether the object is nobody's any more;
-    /// `false`: no such connection is here. Under the control lock.
+    /// The connection that nobody has becomes the kernel's. What is over is forgotten. Returns
+    /// whether the object is nobody's any more; `false`: no such connection is here. Under the
+    /// control lock.
     pub(crate) fn leave_as_orphan(&'static self, host: &Host<S>) -> bool {
         let now = now();
         let mut role = self.role.lock();

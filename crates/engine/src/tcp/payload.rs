@@ -48,8 +48,8 @@ impl Drop for InFrame {
 }
 
 impl Received {
-    /// `len` bytes from `start` of a frame, which were seen to lie in it. Copied where frames are scarce; without memory for that,
-    /// the frame stays.
+    /// `len` bytes from `start` of a frame, which were seen to lie in it. Copied where frames are
+    /// scarce; without memory for that, the frame stays.
     #[inline]
     pub(super) fn of_frame(pool: &'static FramePool, frame: Frame, start: u16, len: u16) -> Self {
         let in_frame = InFrame {
@@ -139,7 +139,8 @@ impl Payload for Received {
             }
     }
 
-    /// A frame's rest is the device's, and that of a long packet's memory is not charged to anybody; a copy has as much as it needs.
+    /// A frame's rest is the device's, and that of a long packet's memory is not charged to
+    /// anybody; a copy has as much as it needs.
     fn try_append(&mut self, octets: &[u8]) -> bool {
         match self {
             Self::Frame(_) | Self::Long { .. } => false,

@@ -1,5 +1,6 @@
-//! Connections that are over and that nobody has: what is left of them goes while a call polls in vain, and of some with each call that
-//! makes a socket. So connections that come and go cost no switch to the internal thread, which ends the others after a while.
+//! Connections that are over and that nobody has: what is left of them goes while a call polls in
+//! vain, and of some with each call that makes a socket. So connections that come and go cost no
+//! switch to the internal thread, which ends the others after a while.
 
 use crate::tcp::globals::Globals;
 use crate::tcp::socket::{TcpSocket, TcpStack};

@@ -218,7 +218,8 @@ impl<S: Stack> Stream<S> {
             }
             Some(ReadError::WouldBlock) => Look::Nothing,
             Some(ReadError::Failed(error)) => Look::Over(call.end(errno_of(error))),
-            // All that there is so far, and too little: more will come, or the next look finds the end.
+            // All that there is so far, and too little: more will come, or the next look finds the
+            // end.
             None if total > before && !self.connection.is_at_mark() => Look::Nothing,
             // The end of the stream, or the urgent mark.
             None => Look::Over(StreamOutcome::Done(total)),
@@ -263,7 +264,8 @@ impl<S: Stack> Stream<S> {
         self.connection.peek().map(<[u8]>::len).sum()
     }
 
-    /// Nothing will come that a look could show behind so many octets: the stream ends, or there is an error or the urgent octet.
+    /// Nothing will come that a look could show behind so many octets: the stream ends, or there is
+    /// an error or the urgent octet.
     fn ends_behind(&self, len: usize) -> bool {
         let connection = &self.connection;
         self.is_read_shut

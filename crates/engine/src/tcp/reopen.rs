@@ -1,5 +1,6 @@
-//! The addresses of a connection that is over, and that nobody has any more, for a new one: a peer that uses its port again is let in as
-//! by the kernel, also within the moment for which the old connection is still here, and so is a client of this process.
+//! The addresses of a connection that is over, and that nobody has any more, for a new one: a peer
+//! that uses its port again is let in as by the kernel, also within the moment for which the old
+//! connection is still here, and so is a client of this process.
 
 use std::net::SocketAddr;
 
@@ -24,7 +25,8 @@ use crate::tcp::stream::Stream;
 use links::interface::Interface;
 
 impl<S: TcpStack> Globals<S> {
-    /// In the internal thread, when it has ended what was over: has those opened whose addresses are free.
+    /// In the internal thread, when it has ended what was over: has those opened whose addresses
+    /// are free.
     pub(crate) fn open_again(&self, host: &Host<S>) {
         for Reopening {
             interface,
@@ -51,7 +53,8 @@ impl<S: TcpStack> Globals<S> {
 }
 
 impl<S: Stack> Stream<S> {
-    /// Whether a segment opens a connection for which this one, which is over and nobody's, is to [give way](Self::gives_way).
+    /// Whether a segment opens a connection for which this one, which is over and nobody's, is to
+    /// [give way](Self::gives_way).
     #[inline]
     pub(super) fn is_in_the_way_of(&self, header: &Header) -> bool {
         self.orphan.is_some() && opens(header.flags) && self.is_over_for(header)
@@ -76,8 +79,9 @@ impl<S: Stack> Stream<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The kernel does not let the socket connect to `peer`, as its addresses are taken. Returns whether that was by a connection of this
-    /// process that is over and that nobody has: it has left them. Under the control lock.
+    /// The kernel does not let the socket connect to `peer`, as its addresses are taken. Returns
+    /// whether that was by a connection of this process that is over and that nobody has: it has
+    /// left them. Under the control lock.
     #[cold]
     pub(super) fn makes_room(
         &self,

@@ -5,8 +5,8 @@ use crate::tcp::clock::now;
 use crate::tcp::globals::Globals;
 use crate::tcp::socket::{TcpSocket, TcpStack};
 
-/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses any more go to `give`. Returns whether
-/// there were any.
+/// In the internal thread: looks after the sockets whose time has come. Objects that nobody uses
+/// any more go to `give`. Returns whether there were any.
 pub(crate) fn run_timers<S: TcpStack>(
     host: &Host<S>,
     globals: &Globals<S>,

@@ -1,5 +1,6 @@
-//! Sending octets of a file (`sendfile(2)`): they are read into memory that becomes the stream's, with no lock held, since a page may
-//! have to come from a disk. What then has no room is read again: the file's position says only what was taken.
+//! Sending octets of a file (`sendfile(2)`): they are read into memory that becomes the stream's,
+//! with no lock held, since a page may have to come from a disk. What then has no room is read
+//! again: the file's position says only what was taken.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -147,7 +148,8 @@ pub(super) enum Part {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Whether the program has set `O_APPEND`, with which nothing is sent by `sendfile(2)` and `splice(2)`.
+    /// Whether the program has set `O_APPEND`, with which nothing is sent by `sendfile(2)` and
+    /// `splice(2)`.
     pub fn appends(&self) -> bool {
         self.kernel_socket.appends.load(Ordering::Relaxed)
     }

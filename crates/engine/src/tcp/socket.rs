@@ -28,13 +28,16 @@ pub struct TcpSocket<S: Stack> {
     pub(super) globals: &'static Globals<S>,
     /// The number of the object's timer.
     timer: OnceLock<u32>,
-    /// Options that the program has set, or that the socket has of its listener: the kernel need not be asked for others.
+    /// Options that the program has set, or that the socket has of its listener: the kernel need
+    /// not be asked for others.
     pub(super) options_set: Mutex<Vec<(c_int, c_int)>>,
     /// What it has asked for beside.
     pub(super) wishes: Wishes,
-    /// A listener whose kernel's socket has refused what comes past the kernel ([`sys::set_listener_filter`]).
+    /// A listener whose kernel's socket has refused what comes past the kernel
+    /// ([`sys::set_listener_filter`]).
     pub(super) has_refused: AtomicBool,
-    /// It has listened before: until it listens again its port may be another's, whatever its address says.
+    /// It has listened before: until it listens again its port may be another's, whatever its
+    /// address says.
     pub(super) has_listened: AtomicBool,
     /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
     pub(super) is_sharer: AtomicBool,

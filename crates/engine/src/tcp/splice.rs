@@ -1,5 +1,5 @@
-//! Octets that go from a pipe into a stream, or from a stream into a pipe (`splice(2)`). The system calls on the pipe are made with no
-//! lock held, and never wait.
+//! Octets that go from a pipe into a stream, or from a stream into a pipe (`splice(2)`). The system
+//! calls on the pipe are made with no lock held, and never wait.
 
 use std::mem::ManuallyDrop;
 
@@ -25,10 +25,11 @@ pub struct Pipe {
     is_nonblocking: bool,
     /// More follows (`SPLICE_F_MORE`).
     is_more: bool,
-    /// What is on its way. Nothing is dropped where a thread may be cancelled: [`release`](Self::release).
+    /// What is on its way. Nothing is dropped where a thread may be cancelled:
+    /// [`release`](Self::release).
     chunk: ManuallyDrop<Vec<u8>>,
-    /// Only the kernel can use it: it cannot be read or written without waiting once the kernel has spliced it, so that its octets may be
-    /// those of a file.
+    /// Only the kernel can use it: it cannot be read or written without waiting once the kernel has
+    /// spliced it, so that its octets may be those of a file.
     is_kernels: bool,
     /// What the call has moved before the kernel got the stream.
     moved: usize,
@@ -70,8 +71,8 @@ impl Pipe {
         self.is_kernels
     }
 
-    /// Of a call that is the kernel's: what it has moved so far, and what the kernel's socket is to send next. That was taken from the
-    /// pipe when the stream had just become the kernel's.
+    /// Of a call that is the kernel's: what it has moved so far, and what the kernel's socket is to
+    /// send next. That was taken from the pipe when the stream had just become the kernel's.
     pub fn rest(&self) -> (usize, &[u8]) {
         (self.moved, &self.chunk)
     }
@@ -109,8 +110,8 @@ impl Pipe {
 const COUNT_MAX: usize = 0x7fff_f000;
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// One attempt at a `splice(2)` from a pipe into the stream. [`StreamOutcome::Kernel`]: the kernel has the stream; what
-    /// [`Pipe::rest`] has goes there first.
+    /// One attempt at a `splice(2)` from a pipe into the stream. [`StreamOutcome::Kernel`]: the
+    /// kernel has the stream; what [`Pipe::rest`] has goes there first.
     pub fn send_pipe(
         &'static self,
         host: &Host<S>,

@@ -50,12 +50,14 @@ pub(super) struct Stream<S: Stack> {
     is_listed: bool,
     /// How often its TIME-WAIT has waited for others.
     waits: u8,
-    /// The application has not been told of the end of the handshake by `connect(2)` (`SS_CONNECTING`).
+    /// The application has not been told of the end of the handshake by `connect(2)`
+    /// (`SS_CONNECTING`).
     pub(super) is_connecting: bool,
     /// `connect(2)` was called again meanwhile.
     pub(super) is_asked_again: bool,
     pub(super) is_read_shut: bool,
-    /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others find nothing.
+    /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others
+    /// find nothing.
     pub(super) is_lent: bool,
     pub(super) is_write_shut: bool,
     /// The application has let go.
@@ -77,17 +79,19 @@ pub(super) struct Sent {
     pub(super) is_full: bool,
 }
 
-/// How soon it is looked again whether a ring that was full has room. An ACK may come earlier, but need not: what has no room is not on
-/// its way, so nothing of it may ever be acknowledged.
+/// How soon it is looked again whether a ring that was full has room. An ACK may come earlier, but
+/// need not: what has no room is not on its way, so nothing of it may ever be acknowledged.
 const ROOM_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread wakes once for many.
+/// How long a connection that goes on to TIME-WAIT waits for others, so that the internal thread
+/// wakes once for many.
 const TIME_WAIT_DELAY: Duration = Duration::from_millis(4);
 
 /// How often a connection that goes on to TIME-WAIT waits for others, a millisecond each.
 const WAITS_MAX: u8 = 8;
 
-/// After what time the internal thread ends what is over and nobody has, if no call has done so that makes a socket.
+/// After what time the internal thread ends what is over and nobody has, if no call has done so
+/// that makes a socket.
 const END_DELAY: Duration = Duration::from_millis(10);
 
 impl Sent {
@@ -157,7 +161,8 @@ impl<S: Stack> Stream<S> {
         }
     }
 
-    /// The connection sends by the rings of this user from here on. What it has put into another is told of.
+    /// The connection sends by the rings of this user from here on. What it has put into another is
+    /// told of.
     pub(super) fn belongs_to(&mut self, user: RingUser) {
         if self.user.policy != user.policy {
             self.migration = Migration::new(user.policy);
@@ -168,8 +173,8 @@ impl<S: Stack> Stream<S> {
         }
     }
 
-    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the connection is the calling thread's from here on,
-    /// and sends by another ring.
+    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the connection
+    /// is the calling thread's from here on, and sends by another ring.
     #[cold]
     pub(super) fn moves_to_caller(&mut self) -> bool {
         let present = RingUser::present(self.user.policy, self.user.socket);
@@ -198,7 +203,8 @@ impl<S: Stack> Stream<S> {
         }
     }
 
-    /// Shows the next sequence numbers and the state, which vmad needs of a process that was killed. With every segment, and cheap.
+    /// Shows the next sequence numbers and the state, which vmad needs of a process that was
+    /// killed. With every segment, and cheap.
     #[inline]
     pub(super) fn publish(&self) {
         let Some(slot) = &self.slot else {
@@ -211,8 +217,8 @@ impl<S: Stack> Stream<S> {
             .set(self.connection.state().linux_number().into());
     }
 
-    /// Sends what there is to send, and finds out what has changed for others. After whatever has been done to the connection. No lock
-    /// of a ring is held.
+    /// Sends what there is to send, and finds out what has changed for others. After whatever has
+    /// been done to the connection. No lock of a ring is held.
     #[inline]
     pub(super) fn settle(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
         if self.has_whole_to_send() {
@@ -221,7 +227,8 @@ impl<S: Stack> Stream<S> {
         self.settle_in_batch(core, now)
     }
 
-    /// The same under the lock of the ring that the stream has received from, unless it [sends later](Self::sends_after_batch).
+    /// The same under the lock of the ring that the stream has received from, unless it [sends
+    /// later](Self::sends_after_batch).
     #[inline]
     pub(super) fn settle_in_batch(&mut self, core: &SocketCore<S>, now: Instant) -> Outcome {
         let sent = self.transmit(core.counters(), now);
@@ -282,7 +289,8 @@ impl<S: Stack> Stream<S> {
         self.connection.has_plain_ack_to_send() || self.has_whole_to_send()
     }
 
-    /// Sends all that there is to send as packets that the device cuts. A system call each, which on veth takes them to the peer.
+    /// Sends all that there is to send as packets that the device cuts. A system call each, which
+    /// on veth takes them to the peer.
     fn transmit_whole(&mut self, counters: &SocketStats, now: Instant) {
         if self.wait == Wait::Kernels {
             return;

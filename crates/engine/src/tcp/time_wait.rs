@@ -1,12 +1,16 @@
-//! TIME-WAIT is the kernel's: it is cheap there, bounded, outlives the process, and the kernel knows when addresses may be used again.
+//! TIME-WAIT is the kernel's: it is cheap there, bounded, outlives the process, and the kernel
+//! knows when addresses may be used again.
 //!
-//! The peer's FIN, which ended the connection here, is acknowledged at once: until then the peer's addresses are taken there. The kernel's
-//! socket is brought to FIN-WAIT-1 in silence, and that FIN given to it. What the kernel answers must not leave, for to a peer that has
-//! forgotten the connection it would be worth a reset, which ends TIME-WAIT ([`streams::lose_packets`]).
+//! The peer's FIN, which ended the connection here, is acknowledged at once: until then the peer's
+//! addresses are taken there. The kernel's socket is brought to FIN-WAIT-1 in silence, and that FIN
+//! given to it. What the kernel answers must not leave, for to a peer that has forgotten the
+//! connection it would be worth a reset, which ends TIME-WAIT ([`streams::lose_packets`]).
 //!
-//! That costs as much as the rest of a short connection. So it is [bounded](crate::tcp::state::time_wait::Allowance), as the kernel bounds it
-//! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed. Initial sequence numbers grow with
-//! time (RFC 6528), so that a later connection of the same addresses takes nothing old for its own.
+//! That costs as much as the rest of a short connection. So it is
+//! [bounded](crate::tcp::state::time_wait::Allowance), as the kernel bounds it
+//! (`net.ipv4.tcp_max_tw_buckets`): connections beyond that end as soon as both sides have closed.
+//! Initial sequence numbers grow with time (RFC 6528), so that a later connection of the same
+//! addresses takes nothing old for its own.
 
 use links::family::{Family, link_of};
 
@@ -26,7 +30,8 @@ use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Under the control lock.
+    /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Under the control
+    /// lock.
     pub(super) fn leave_time_wait(&self, host: &Host<S>) {
         let reuses = self.attachment().reuses_address();
         // In TIME-WAIT it reports that it has ended.
@@ -69,8 +74,8 @@ impl<S: Stack> Stream<S> {
             && matches!(self.wait, Wait::Open | Wait::Granted)
     }
 
-    /// Decides for one that owes it whether its TIME-WAIT goes to the kernel. Once: what was granted is not asked for by those that end
-    /// until the internal thread makes use of it.
+    /// Decides for one that owes it whether its TIME-WAIT goes to the kernel. Once: what was
+    /// granted is not asked for by those that end until the internal thread makes use of it.
     pub(super) fn may_wait_in_kernel(&mut self, globals: &Globals<S>, now: Instant) -> bool {
         if self.wait == Wait::Open {
             self.wait = if globals.may_wait(now) {
@@ -83,7 +88,8 @@ impl<S: Stack> Stream<S> {
     }
 }
 
-/// Brings the kernel's socket to TIME-WAIT, with what nobody has read. The socket is under repair. `reuses`: it has `SO_REUSEADDR`.
+/// Brings the kernel's socket to TIME-WAIT, with what nobody has read. The socket is under repair.
+/// `reuses`: it has `SO_REUSEADDR`.
 pub(super) fn put<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
@@ -127,7 +133,8 @@ pub(super) fn put<S: TcpStack>(
         },
     };
     let between = (stream.local, stream.peer);
-    // Both sides have closed at once, as the kernel sees it (CLOSING): to what ends that nothing is to be said.
+    // Both sides have closed at once, as the kernel sees it (CLOSING): to what ends that nothing is
+    // to be said.
     let (first, last) = (residue.rcv_nxt - 1, residue.rcv_nxt);
     let told = tell(
         host,

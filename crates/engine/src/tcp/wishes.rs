@@ -1,4 +1,5 @@
-//! Options that neither the connection nor the headers of its packets have: what calls and packets look at before them.
+//! Options that neither the connection nor the headers of its packets have: what calls and packets
+//! look at before them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

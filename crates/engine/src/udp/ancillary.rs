@@ -1,5 +1,6 @@
-//! Ancillary data of received datagrams: what a program has asked to be told of each of them, and the one place where a datagram's
-//! facts become control messages. In the order of `udp_recvmsg` and `ip_cmsg_recv_offset` (net/ipv4).
+//! Ancillary data of received datagrams: what a program has asked to be told of each of them, and
+//! the one place where a datagram's facts become control messages. In the order of `udp_recvmsg`
+//! and `ip_cmsg_recv_offset` (net/ipv4).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -132,7 +133,8 @@ const SO_TIMESTAMP_NEW: c_int = 63;
 const SO_TIMESTAMPNS_NEW: c_int = 64;
 const SO_TIMESTAMPING_NEW: c_int = 65;
 
-/// What the packet itself does not say of a datagram. What was not asked for when it came is 0, as in the kernel.
+/// What the packet itself does not say of a datagram. What was not asked for when it came is 0, as
+/// in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// When it came, since 1970.
@@ -216,8 +218,8 @@ impl Headers {
     }
 }
 
-/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered. `segment_len`: the length of each
-/// datagram of several.
+/// Tells the program. `answers_from`: the address by which a datagram to a group would be answered.
+/// `segment_len`: the length of each datagram of several.
 pub(super) fn put(
     wants: Wants,
     facts: &mut Facts,

@@ -16,7 +16,8 @@ const UDP_HEADER: usize = 8;
 /// Where the checksum lies in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 
-/// Who has sent a datagram. An address of IPv6 stays in the packet, so that a queue of IPv4 needs no room for it.
+/// Who has sent a datagram. An address of IPv6 stays in the packet, so that a queue of IPv4 needs
+/// no room for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sender {
     V4(SocketAddrV4),
@@ -123,7 +124,8 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    /// Keeps a datagram without its frame, which goes back to the pool. `Err`: there is no memory for it.
+    /// Keeps a datagram without its frame, which goes back to the pool. `Err`: there is no memory
+    /// for it.
     #[cold]
     pub(super) fn out_of_pool(received: Received, pool: &FramePool) -> Result<Self, Received> {
         let range = received.packet_range();
@@ -204,7 +206,8 @@ impl Waiting {
         packet.unwrap_or_default()
     }
 
-    /// The IP packet with a checksum that is right: it may have held a partial sum. IPv4 has none then, IPv6 must have one.
+    /// The IP packet with a checksum that is right: it may have held a partial sum. IPv4 has none
+    /// then, IPv6 must have one.
     pub(super) fn packet<'a>(&'a mut self, pool: &'a FramePool) -> Option<&'a mut [u8]> {
         let sender = self.sender();
         let packet = match self {

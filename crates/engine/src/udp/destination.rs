@@ -1,4 +1,5 @@
-//! Where datagrams go: one entry a destination, valid until the next hop changes that it shares with other sockets.
+//! Where datagrams go: one entry a destination, valid until the next hop changes that it shares
+//! with other sockets.
 
 mod resolve;
 
@@ -16,7 +17,8 @@ use crate::sockets::stack::Stack;
 use crate::udp::send_options::{Overrides, SendOptions};
 pub(super) use resolve::{Asked, Destination, Way};
 
-/// Destinations that an unconnected socket remembers beside the latest; beyond that it starts afresh.
+/// Destinations that an unconnected socket remembers beside the latest; beyond that it starts
+/// afresh.
 const DESTINATIONS_MAX: usize = 256;
 
 /// The sending side of a socket, under its lock.
@@ -34,7 +36,8 @@ pub(crate) struct SendState<S: Stack> {
     /// Those of messages with control data.
     overridden: Known<(SocketAddr, Overrides), S>,
     options: SendOptions,
-    /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the route decides.
+    /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the
+    /// route decides.
     pub(super) group_interface: Option<u32>,
     /// `IPV6_MTU`: the longest packet of IPv6 in bytes; 0: no limit.
     pub(super) packet_len_max: u32,
@@ -60,8 +63,9 @@ pub(crate) struct SendState<S: Stack> {
     creator: usize,
 }
 
-/// A thread that sends without pause may keep the internal thread from its core. So the sender itself looks now and then
-/// whether the reason for which its datagrams go through the kernel has gone.
+/// A thread that sends without pause may keep the internal thread from its core. So the sender
+/// itself looks now and then whether the reason for which its datagrams go through the kernel has
+/// gone.
 const KERNEL_MESSAGES_PER_LOOK: u32 = 16;
 
 impl<S: Stack> Default for SendState<S> {
@@ -172,8 +176,8 @@ impl<S: Stack> SendState<S> {
         })
     }
 
-    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the socket is the calling thread's from here on, and
-    /// sends by other rings.
+    /// [`Migration::count_call`] has said that it is to be looked who sends. Whether the socket is
+    /// the calling thread's from here on, and sends by other rings.
     pub(super) fn moves_to_caller(&mut self, socket: usize) -> bool {
         let own = self.user(socket);
         let present = RingUser::present(self.rings, socket);

@@ -1,4 +1,5 @@
-//! Sends that send nothing: with messages that are rare, the next one finds its way, its ring and its frame in the cache.
+//! Sends that send nothing: with messages that are rare, the next one finds its way, its ring and
+//! its frame in the cache.
 
 use sys::Errno;
 
@@ -25,8 +26,8 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
-    /// All of a send to the connected peer but the sending (`VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`). `false`: the socket has sent nothing to
-    /// one past the kernel so far.
+    /// All of a send to the connected peer but the sending (`VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`).
+    /// `false`: the socket has sent nothing to one past the kernel so far.
     pub fn dummy_send_one(&self) -> bool {
         if !self.sends_past_kernel() {
             return false;

@@ -1,4 +1,5 @@
-//! The way into user space and back: which flows a socket has, following what the kernel's socket says of itself.
+//! The way into user space and back: which flows a socket has, following what the kernel's socket
+//! says of itself.
 //!
 //! Every function here runs under the engine's control lock.
 
@@ -33,11 +34,11 @@ fn closed_among<S: Stack>(host: &Host<S>, indexes: impl IntoIterator<Item = u32>
 }
 
 impl<S: UdpStack> UdpSocket<S> {
-    /// Brings the flows in line with the addresses that the kernel's socket has. To be called after every call that may
-    /// have changed them, and when the network's configuration has changed.
+    /// Brings the flows in line with the addresses that the kernel's socket has. To be called after
+    /// every call that may have changed them, and when the network's configuration has changed.
     ///
-    /// If there are interfaces to open first, nothing is done, and their indexes are returned: the caller opens them without the
-    /// lock and calls again.
+    /// If there are interfaces to open first, nothing is done, and their indexes are returned: the
+    /// caller opens them without the lock and calls again.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
         let (before, interest_before) = self.interest();
         let closed = self.follow_alone(host, may_open);
@@ -54,7 +55,8 @@ impl<S: UdpStack> UdpSocket<S> {
         closed
     }
 
-    /// Where other sockets are that may have something to do with this one's groups, and with which.
+    /// Where other sockets are that may have something to do with this one's groups, and with
+    /// which.
     pub(crate) fn interest(&self) -> (SocketAddr, Interest) {
         let is_committed = self.is_committed();
         let groups = &self.attachment().groups;
@@ -96,7 +98,8 @@ impl<S: UdpStack> UdpSocket<S> {
                     links.dedup();
                     closed_among(host, links)
                 }
-                // So that changes of the network are followed, on which the ways of what it sends depend.
+                // So that changes of the network are followed, on which the ways of what it sends
+                // depend.
                 Err(refusal) if refusal.reason == Reason::ReceiverRule => {
                     closed_among(host, host.links.owner_of(local, &interfaces))
                 }
@@ -124,7 +127,8 @@ impl<S: UdpStack> UdpSocket<S> {
         Vec::new()
     }
 
-    /// Shows what has come of it, if that is something else than before, and leaves to the kernel what is not past it.
+    /// Shows what has come of it, if that is something else than before, and leaves to the kernel
+    /// what is not past it.
     fn conclude(
         &'static self,
         host: &Host<S>,
@@ -178,7 +182,8 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// The socket is about to be the kernel's: so are the groups that it receives from, or may come to.
+    /// The socket is about to be the kernel's: so are the groups that it receives from, or may come
+    /// to.
     pub(crate) fn leaves_groups(&'static self, host: &Host<S>) {
         if host.has_groups() {
             let (local, interest) = self.interest();
@@ -186,7 +191,8 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// Goes over from the flows it has to those it should have. New ones come first, so that no packet falls between.
+    /// Goes over from the flows it has to those it should have. New ones come first, so that no
+    /// packet falls between.
     fn change_flows(
         &'static self,
         host: &Host<S>,
@@ -284,7 +290,8 @@ impl<S: UdpStack> UdpSocket<S> {
         host.addresses_changed(self);
     }
 
-    /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which this one shares its port.
+    /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which
+    /// this one shares its port.
     fn attach(&'static self, interface: &Interface<S>, flow: &Flow) -> Result<(), Option<S>> {
         let attached = interface.attach(flow, self.into());
         let Err(Some(owner)) = attached else {
@@ -304,7 +311,8 @@ impl<S: UdpStack> UdpSocket<S> {
         Ok(())
     }
 
-    /// The socket is about to be the kernel's, which may have part of what came to the sockets that it shares its port with: so are they.
+    /// The socket is about to be the kernel's, which may have part of what came to the sockets that
+    /// it shares its port with: so are they.
     pub(crate) fn leaves_shares(&self, host: &Host<S>) {
         let flows = std::mem::take(&mut self.attachment().flows);
         for (interface, flow) in flows {
@@ -317,8 +325,8 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// The same for what it is to have of every group. New ones come first: it has places in groups of its own still, which say what
-    /// it does not have so.
+    /// The same for what it is to have of every group. New ones come first: it has places in groups
+    /// of its own still, which say what it does not have so.
     fn change_any(&'static self, host: &Host<S>, wanted: &[(u32, bool)], reason: &mut Reason) {
         let mut any = Vec::new();
         for (index, is_v6) in wanted {
@@ -344,7 +352,8 @@ impl<S: UdpStack> UdpSocket<S> {
         self.attachment().groups.any = any;
     }
 
-    /// The same for groups, of which it only becomes a receiver: their packets are taken when all receivers are there.
+    /// The same for groups, of which it only becomes a receiver: their packets are taken when all
+    /// receivers are there.
     fn change_groups(
         &'static self,
         host: &Host<S>,

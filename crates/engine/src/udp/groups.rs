@@ -1,6 +1,7 @@
-//! Multicast past the kernel. The kernel's socket is the member of a group, and the kernel does IGMP and MLD. A group's datagrams to a port are
-//! taken from the kernel while each socket that they are for, on the whole host, is an accelerated one of this process: who else
-//! would have them only the kernel could serve.
+//! Multicast past the kernel. The kernel's socket is the member of a group, and the kernel does
+//! IGMP and MLD. A group's datagrams to a port are taken from the kernel while each socket that
+//! they are for, on the whole host, is an accelerated one of this process: who else would have them
+//! only the kernel could serve.
 //!
 //! Every function here runs under the engine's control lock.
 
@@ -44,7 +45,8 @@ impl<S: UdpStack> Group<'_, S> {
         }
     }
 
-    /// Leaves the group to the kernel, which serves all receivers before the first of them goes, unless it is right past it.
+    /// Leaves the group to the kernel, which serves all receivers before the first of them goes,
+    /// unless it is right past it.
     fn leave_unless_right(&self, host: &Host<S>, link_index: u32, is_joined: bool) {
         if is_joined && self.is_ours(link_index) && self.is_complete(link_index) {
             return;
@@ -127,8 +129,8 @@ pub(super) fn wanted<S: UdpStack>(
     wanted
 }
 
-/// Whether another socket of ours would have the same datagrams that are for one socket only, and both are for groups: such
-/// datagrams are the kernel's, which knows whom to give them.
+/// Whether another socket of ours would have the same datagrams that are for one socket only, and
+/// both are for groups: such datagrams are the kernel's, which knows whom to give them.
 pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bool {
     let (local, peer, versions) = {
         let groups = &socket.attachment().groups;
@@ -151,8 +153,9 @@ pub(super) fn has_twin<S: UdpStack>(host: &Host<S>, socket: &UdpSocket<S>) -> bo
 
 const TWINS_FIRST: usize = 8;
 
-/// Something has changed at an address that decides who receives from groups: brings the other sockets on its port in line, and then
-/// takes the groups of interest from the kernel, or leaves them to it. `changed` is in line already.
+/// Something has changed at an address that decides who receives from groups: brings the other
+/// sockets on its port in line, and then takes the groups of interest from the kernel, or leaves
+/// them to it. `changed` is in line already.
 pub(crate) fn follow_port<S: UdpStack>(
     host: &Host<S>,
     local: SocketAddr,
@@ -209,7 +212,8 @@ pub(crate) fn follow_port<S: UdpStack>(
     host.ports.set_state(number, None);
 }
 
-/// The groups that have to be looked at because a port is in one state, and was in another; `None`: all.
+/// The groups that have to be looked at because a port is in one state, and was in another; `None`:
+/// all.
 fn between(
     now: Option<&PortState>,
     before: Option<&PortState>,
@@ -222,10 +226,12 @@ fn between(
     }
 }
 
-/// Sockets that come to be accelerated, or are not any more, because of a change can change what is right for other groups once.
+/// Sockets that come to be accelerated, or are not any more, because of a change can change what is
+/// right for other groups once.
 const SWEEPS_MAX: usize = 3;
 
-/// What is for one socket only is the kernel's while there are two for all addresses: the third changes nothing.
+/// What is for one socket only is the kernel's while there are two for all addresses: the third
+/// changes nothing.
 fn follow_twins<S: UdpStack>(host: &Host<S>, number: u16, changed: Option<&'static UdpSocket<S>>) {
     let twins = host.ports.wildcards_beside_groups(number, 3);
     if twins.len() > 2 {
@@ -238,7 +244,8 @@ fn follow_twins<S: UdpStack>(host: &Host<S>, number: u16, changed: Option<&'stat
     }
 }
 
-/// Brings some groups of a port in line, and the sockets that have to do with them. `is_sweep`: all of them.
+/// Brings some groups of a port in line, and the sockets that have to do with them. `is_sweep`: all
+/// of them.
 fn follow_groups<S: UdpStack>(
     host: &Host<S>,
     port: &Port<S>,
@@ -338,7 +345,8 @@ fn leave_idle<S: UdpStack>(host: &Host<S>, port: &Port<S>, interfaces: &[Interfa
     }
 }
 
-/// What came before a group was taken from the kernel is in the queue of the kernel's socket, and is to be read first.
+/// What came before a group was taken from the kernel is in the queue of the kernel's socket, and
+/// is to be read first.
 fn read_first<S: Stack>(socket: &UdpSocket<S>) {
     if sys::poll_one(socket.fd(), libc::POLLIN).is_ok_and(|ready| ready != 0) {
         socket

@@ -1,11 +1,13 @@
 //! When to ask the kernel's socket between polls of the rings (`VMA_RX_UDP_POLL_OS_RATIO`).
 //!
-//! What does not come through a ring (fragments, other interfaces, what the host sends to its own groups) waits in the kernel's socket. A look at it
-//! costs a system call, as much as a hundred polls of a ring. While looks find nothing, the distance between them doubles,
-//! up to [`DISTANCE_MAX`] times the ratio: some tens of microseconds.
+//! What does not come through a ring (fragments, other interfaces, what the host sends to its own
+//! groups) waits in the kernel's socket. A look at it costs a system call, as much as a hundred
+//! polls of a ring. While looks find nothing, the distance between them doubles, up to
+//! [`DISTANCE_MAX`] times the ratio: some tens of microseconds.
 //!
-//! A socket that is never idle has two ways that are never empty. What the rings bring counts as a poll, and there is a look at every tick. What the
-//! kernel brings goes first, because it may be older, but not for ever: then both take turns.
+//! A socket that is never idle has two ways that are never empty. What the rings bring counts as a
+//! poll, and there is a look at every tick. What the kernel brings goes first, because it may be
+//! older, but not for ever: then both take turns.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -20,8 +22,8 @@ const KERNELS_MIN: u32 = 64;
 /// Datagrams from the rings between two looks at the clock.
 const RECEIVED_PER_CLOCK: u32 = 8;
 
-/// The schedule of one socket. Threads that receive from the same socket at once may disturb each other's count, which
-/// costs a look too many or too few, nothing else.
+/// The schedule of one socket. Threads that receive from the same socket at once may disturb each
+/// other's count, which costs a look too many or too few, nothing else.
 #[derive(Debug, Default)]
 pub(crate) struct OsPolls {
     left: AtomicU32,
@@ -36,8 +38,9 @@ pub(crate) struct OsPolls {
 }
 
 impl OsPolls {
-    /// Counts a poll; says whether it is time for a look. `blocking`: the caller goes on polling if not. `told_nsec`: the tick at which the
-    /// kernel has last told an epoll set what the socket has.
+    /// Counts a poll; says whether it is time for a look. `blocking`: the caller goes on polling if
+    /// not. `told_nsec`: the tick at which the kernel has last told an epoll set what the socket
+    /// has.
     #[inline]
     pub(crate) fn due(&self, ratio: u32, blocking: bool, told_nsec: impl FnOnce() -> u64) -> bool {
         if ratio == 0 {
@@ -52,8 +55,8 @@ impl OsPolls {
         true
     }
 
-    /// A call has received a datagram from a ring, or looked at it (`peeks`): a look at the same must find the same. Says whether the kernel is to be
-    /// asked first by the next call.
+    /// A call has received a datagram from a ring, or looked at it (`peeks`): a look at the same
+    /// must find the same. Says whether the kernel is to be asked first by the next call.
     #[inline]
     pub(crate) fn received(&self, ratio: u32, peeks: bool) -> bool {
         if peeks || self.rings_are_next.load(Ordering::Relaxed) {
@@ -75,8 +78,8 @@ impl OsPolls {
         true
     }
 
-    /// A call has received a datagram from the kernel, or looked at it (`peeks`). `waiting_max`: so many may have waited there since before the first
-    /// that came through a ring.
+    /// A call has received a datagram from the kernel, or looked at it (`peeks`). `waiting_max`: so
+    /// many may have waited there since before the first that came through a ring.
     pub(crate) fn received_from_kernel(&self, peeks: bool, waiting_max: impl FnOnce() -> usize) {
         let mut in_a_row = self.kernels_in_a_row.load(Ordering::Relaxed);
         if !peeks {
@@ -114,8 +117,9 @@ impl OsPolls {
             .store(sys::tick_nsec(), Ordering::Relaxed);
     }
 
-    /// A program that asks now and then must not need a hundred calls to see what the kernel holds. One with hundreds of sockets in an
-    /// epoll set must not ask for each of them at every tick, if it has just asked for all of them at once.
+    /// A program that asks now and then must not need a hundred calls to see what the kernel holds.
+    /// One with hundreds of sockets in an epoll set must not ask for each of them at every tick, if
+    /// it has just asked for all of them at once.
     fn is_late(&self, tick_nsec: u64, told_nsec: impl FnOnce() -> u64) -> bool {
         let looked_at = self.looked_at_nsec.load(Ordering::Relaxed);
         if looked_at == tick_nsec {

@@ -1,5 +1,6 @@
-//! `SO_REUSEADDR` and `SO_REUSEPORT`: sockets of other processes may have our port, too. Which of them a datagram is for only the kernel knows
-//! (`compute_score` in `net/ipv4/udp.c`), so a socket is accelerated only while no other can take anything from it.
+//! `SO_REUSEADDR` and `SO_REUSEPORT`: sockets of other processes may have our port, too. Which of
+//! them a datagram is for only the kernel knows (`compute_score` in `net/ipv4/udp.c`), so a socket
+//! is accelerated only while no other can take anything from it.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -41,7 +42,8 @@ pub(super) fn port_sharing<S: Stack>(
     }
 }
 
-/// Leaves sockets to the kernel whose port another process has come to share. Returns whether any other could.
+/// Leaves sockets to the kernel whose port another process has come to share. Returns whether any
+/// other could.
 pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
     let sharing: Vec<_> = host
         .sockets()

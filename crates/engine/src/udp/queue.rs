@@ -31,7 +31,8 @@ impl<S: Stack> UdpSocket<S> {
         self.readiness.now()
     }
 
-    /// Length of the oldest waiting datagram that came past the kernel, or of what is received as one with it (`FIONREAD`).
+    /// Length of the oldest waiting datagram that came past the kernel, or of what is received as
+    /// one with it (`FIONREAD`).
     pub fn next_len_after_poll(&self) -> Option<usize> {
         self.interfaces.drain();
         let queue = self.receive.lock();
@@ -44,7 +45,8 @@ impl<S: Stack> UdpSocket<S> {
         })
     }
 
-    /// What the datagrams that wait would cost the kernel's socket, and how many were lost here, after a poll (`SO_MEMINFO`).
+    /// What the datagrams that wait would cost the kernel's socket, and how many were lost here,
+    /// after a poll (`SO_MEMINFO`).
     pub fn memory_after_poll(&self) -> (u32, u32) {
         self.interfaces.drain();
         let queue = self.receive.lock();
@@ -125,7 +127,8 @@ impl<S: Stack> UdpSocket<S> {
         counters.rx_dropped_bytes.add(len as u64);
     }
 
-    /// Takes (or looks at) the oldest datagram. `None`: there is none. `hit`: count the call as one that polling satisfied.
+    /// Takes (or looks at) the oldest datagram. `None`: there is none. `hit`: count the call as one
+    /// that polling satisfied.
     #[inline]
     pub(super) fn take(
         &self,
@@ -182,8 +185,8 @@ impl<S: Stack> UdpSocket<S> {
         self.receive_limit_bytes() / truesize(0)
     }
 
-    /// Copies a datagram that has just come into the buffers of a waiting call, unless others wait before it, or the call is of
-    /// another life of the object.
+    /// Copies a datagram that has just come into the buffers of a waiting call, unless others wait
+    /// before it, or the call is of another life of the object.
     #[inline]
     pub(crate) fn receive_at_once(
         &self,
@@ -213,7 +216,8 @@ impl<S: Stack> UdpSocket<S> {
         }));
     }
 
-    /// Counts a datagram that a call has taken. Under the queue's lock: a counter has one writer at a time.
+    /// Counts a datagram that a call has taken. Under the queue's lock: a counter has one writer at
+    /// a time.
     #[inline]
     fn count_received(&self, copied: bool, len: usize, hit: bool) {
         let counters = self.counters();
@@ -229,7 +233,8 @@ impl<S: Stack> UdpSocket<S> {
         self.note_thread(&self.receiver, &counters.rx_thread);
     }
 
-    /// Counts how long a datagram took from its arrival to its delivery, if it is one of those that are measured.
+    /// Counts how long a datagram took from its arrival to its delivery, if it is one of those that
+    /// are measured.
     #[inline]
     fn count_latency(&self, arrived_nsec: u64) {
         if arrived_nsec > 0 {
@@ -238,7 +243,8 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
-    /// Shows the IP packets of the waiting datagrams to `take`, oldest first, and drops each that it takes.
+    /// Shows the IP packets of the waiting datagrams to `take`, oldest first, and drops each that
+    /// it takes.
     pub(super) fn drain_packets(&self, mut take: impl FnMut(&[u8]) -> bool) {
         let mut queue = self.receive.lock();
         while let Some(oldest) = queue.datagrams.front_mut() {

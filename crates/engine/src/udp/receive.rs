@@ -56,8 +56,9 @@ impl DerefMut for RecvCall {
 
 /// `MSG_CMSG_COMPAT` of the kernel: programs may not say it.
 const MSG_CMSG_COMPAT: c_int = c_int::MIN;
-/// Flags with which the kernel answers at once: it looks for something else than datagrams, or refuses. All others mean what they
-/// mean here or nothing, as far as UDP is concerned (kernel `net/ipv4/udp.c`).
+/// Flags with which the kernel answers at once: it looks for something else than datagrams, or
+/// refuses. All others mean what they mean here or nothing, as far as UDP is concerned (kernel
+/// `net/ipv4/udp.c`).
 const KERNELS_FLAGS: c_int = libc::MSG_ERRQUEUE | MSG_CMSG_COMPAT;
 /// Polls between two looks at clock and signals.
 const POLLS_PER_CHECK: u32 = 64;
@@ -65,7 +66,8 @@ const POLLS_PER_CHECK: u32 = 64;
 const POLLS_PER_ATTEMPT: u32 = 1 << 14;
 
 impl RecvCall {
-    /// Begins a call on the socket that was found behind a descriptor. `flags` are the application's.
+    /// Begins a call on the socket that was found behind a descriptor. `flags` are the
+    /// application's.
     #[inline]
     pub fn begin<S: Stack>(host: &Host<S>, fd: c_int, socket: &UdpSocket<S>, flags: c_int) -> Self {
         let timeout_nsec = &socket.kernel_socket.receive_timeout_nsec;
@@ -165,7 +167,8 @@ impl<S: Stack> UdpSocket<S> {
         RecvOutcome::Again
     }
 
-    /// A datagram was taken from a ring, or looked at: see [`OsPolls::received`](crate::udp::os_polls::OsPolls::received).
+    /// A datagram was taken from a ring, or looked at: see
+    /// [`OsPolls::received`](crate::udp::os_polls::OsPolls::received).
     #[inline]
     fn count_for_kernel(&self, os_ratio: u32, flags: c_int) {
         if self
@@ -185,8 +188,8 @@ impl<S: Stack> UdpSocket<S> {
         hint.load(Ordering::Relaxed) && hint.swap(false, Ordering::Relaxed)
     }
 
-    /// At which tick an epoll set was last told what the kernel's socket has to read: what it had is known here since
-    /// (`readable_hint`). 0: never, or no set asks for that.
+    /// At which tick an epoll set was last told what the kernel's socket has to read: what it had
+    /// is known here since (`readable_hint`). 0: never, or no set asks for that.
     #[cold]
     fn kernel_told_nsec(&self) -> u64 {
         self.readiness
@@ -227,7 +230,8 @@ impl<S: Stack> UdpSocket<S> {
         timed_out.then_some(Errno(libc::EAGAIN))
     }
 
-    /// The call has to end with `errno`, unless there is a datagram: the kernel, too, prefers that to a signal or the end of the time.
+    /// The call has to end with `errno`, unless there is a datagram: the kernel, too, prefers that
+    /// to a signal or the end of the time.
     #[cold]
     pub fn last_look(
         &self,
@@ -293,8 +297,9 @@ impl<S: Stack> UdpSocket<S> {
         RecvOutcome::Sleep(sleep)
     }
 
-    /// Whether another process has shut the kernel's socket down for reading. A call that waits returns 0 then, and only such a call does
-    /// (kernel `__skb_wait_for_more_packets`): it is the kernel's to end, which it does at once.
+    /// Whether another process has shut the kernel's socket down for reading. A call that waits
+    /// returns 0 then, and only such a call does (kernel `__skb_wait_for_more_packets`): it is the
+    /// kernel's to end, which it does at once.
     #[cold]
     fn is_shut_in_kernel(&self) -> bool {
         let fd = self.kernel_socket.fd.load(Ordering::Relaxed);
@@ -319,7 +324,8 @@ impl<S: Stack> UdpSocket<S> {
                 .store(true, Ordering::Relaxed);
             return Some(RecvOutcome::Fail(errno));
         }
-        // SAFETY: the message is the application's, valid for recvmsg(2) (contract of `Message::new`).
+        // SAFETY: the message is the application's, valid for recvmsg(2) (contract of
+        // `Message::new`).
         let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };
         match result {
             Ok(len) => {

@@ -1,5 +1,5 @@
-//! Gives datagrams that were received past the kernel back to the kernel's socket, when that is where the program will look
-//! for them.
+//! Gives datagrams that were received past the kernel back to the kernel's socket, when that is
+//! where the program will look for them.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +9,8 @@ use crate::sockets::stack::Stack;
 use crate::udp::socket::UdpSocket;
 use crate::udp::truesize::truesize;
 
-/// Whether a packet is for a group, and could go out to the network, or is from or to a link-local address of IPv6, which says nothing without
-/// the interface that it came in on.
+/// Whether a packet is for a group, and could go out to the network, or is from or to a link-local
+/// address of IPv6, which says nothing without the interface that it came in on.
 fn stays(packet: &[u8]) -> bool {
     let byte = |place: usize| packet.get(place).copied().unwrap_or(0);
     let is_link_local = |place: usize| byte(place) == 0xfe && byte(place + 1) & 0xc0 == 0x80;
@@ -21,9 +21,10 @@ fn stays(packet: &[u8]) -> bool {
 }
 
 impl<S: Stack> UdpSocket<S> {
-    /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the loopback interface they reach the
-    /// kernel's socket with the addresses that they had. What does not fit there, cannot be sent, or is for a group or of a link-local address
-    /// stays in the queue, where receive calls find it first.
+    /// Sends the queued datagrams, as they came, to ourselves: through a raw socket and the
+    /// loopback interface they reach the kernel's socket with the addresses that they had. What
+    /// does not fit there, cannot be sent, or is for a group or of a link-local address stays in
+    /// the queue, where receive calls find it first.
     pub(crate) fn hand_over_queue(&self, host: &Host<S>) {
         // Nobody would ask for it any more.
         let _ = self.take_postponed_error();

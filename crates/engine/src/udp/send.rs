@@ -31,7 +31,8 @@ pub enum SendOutcome {
     Kernel(Reason),
 }
 
-/// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and confirms no neighbour.
+/// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and
+/// confirms no neighbour.
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
 impl<S: Stack> UdpSocket<S> {
@@ -43,7 +44,8 @@ impl<S: Stack> UdpSocket<S> {
 }
 
 impl<S: UdpStack> UdpSocket<S> {
-    /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket was found behind.
+    /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket
+    /// was found behind.
     #[inline]
     pub fn send(
         &'static self,
@@ -70,8 +72,8 @@ impl<S: UdpStack> UdpSocket<S> {
         flags & libc::MSG_DONTWAIT == 0 && !self.kernel_socket.nonblocking.load(Ordering::Relaxed)
     }
 
-    /// Whether a send call is the kernel's, whatever the message, and changes nothing for the library. What was sent before leaves
-    /// before.
+    /// Whether a send call is the kernel's, whatever the message, and changes nothing for the
+    /// library. What was sent before leaves before.
     #[inline]
     pub fn is_sent_by_kernel(&self, host: &Host<S>) -> bool {
         // A first send binds the socket.
@@ -98,7 +100,8 @@ impl<S: UdpStack> UdpSocket<S> {
             return SendOutcome::Kernel(self.reason());
         }
         if flags & libc::MSG_MORE != 0 {
-            // The kernel keeps the part until the rest comes, so the rest must come to the kernel, too.
+            // The kernel keeps the part until the rest comes, so the rest must come to the kernel,
+            // too.
             host.leave_to_kernel_for(self.into(), Request::MoreToCome);
         }
         if flags & !HARMLESS_FLAGS != 0 {
@@ -178,8 +181,8 @@ impl<S: UdpStack> UdpSocket<S> {
         let mut resolved = false;
         loop {
             let mut send = self.send.lock();
-            // Under this lock the object does not begin another life: what it has belongs to this descriptor, or the
-            // descriptor has been closed.
+            // Under this lock the object does not begin another life: what it has belongs to this
+            // descriptor, or the descriptor has been closed.
             if !host.is_behind(fd, self) {
                 return SendOutcome::Kernel(Reason::Answered);
             }
@@ -306,7 +309,8 @@ impl<S: UdpStack> UdpSocket<S> {
         sys::poll_one(fd, 0).is_ok_and(|ready| ready & libc::POLLERR != 0)
     }
 
-    /// Finds out where datagrams to an address go, and remembers it unless it holds for a moment only.
+    /// Finds out where datagrams to an address go, and remembers it unless it holds for a moment
+    /// only.
     #[cold]
     fn resolve(
         &self,
@@ -357,11 +361,13 @@ struct Large {
     identification: u16,
 }
 
-/// As many datagrams as every kernel with `UDP_SEGMENT` makes of a message; later ones make twice as many.
+/// As many datagrams as every kernel with `UDP_SEGMENT` makes of a message; later ones make twice
+/// as many.
 const SEGMENTS_MAX: usize = 64;
 
 impl Large {
-    /// Sends it, as how many datagrams. `None`: it needs fragmentation, or is one that the kernel has to judge.
+    /// Sends it, as how many datagrams. `None`: it needs fragmentation, or is one that the kernel
+    /// has to judge.
     #[cold]
     fn transmit<'payload, S: UdpStack>(
         self,

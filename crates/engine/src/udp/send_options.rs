@@ -1,5 +1,5 @@
-//! What a program says of how its datagrams are sent: options of the socket, and control data of a message. In `udp_sendmsg` and
-//! `ip_cmsg_send` (net/ipv4) is what they mean.
+//! What a program says of how its datagrams are sent: options of the socket, and control data of a
+//! message. In `udp_sendmsg` and `ip_cmsg_send` (net/ipv4) is what they mean.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -65,8 +65,8 @@ impl SendOptions {
     }
 }
 
-/// What a message says of the headers of its datagrams, in place of the socket's options. Those of IPv6 are the same things under other
-/// names.
+/// What a message says of the headers of its datagrams, in place of the socket's options. Those of
+/// IPv6 are the same things under other names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Overrides {
     /// Which version they are for; `None`: there are none.

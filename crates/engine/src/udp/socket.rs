@@ -78,8 +78,8 @@ impl<S: Stack> UdpSocket<S> {
         }
     }
 
-    /// The next call is to fail with this, and `poll(2)` and its like to show it. Nobody is woken or told of it: the kernel sets its
-    /// `sk_err` here without a word, too.
+    /// The next call is to fail with this, and `poll(2)` and its like to show it. Nobody is woken
+    /// or told of it: the kernel sets its `sk_err` here without a word, too.
     pub fn postpone_error(&self, errno: Errno) {
         let queue = self.receive.lock();
         self.kernel_socket.postpone_error(errno);
@@ -126,8 +126,8 @@ impl<S: Stack> UdpSocket<S> {
         self.core.begin();
     }
 
-    /// In a descendant, of an ancestor's socket: whether that has set `IP_MULTICAST_IF` or `IPV6_MTU`. `None`: another thread of it sent
-    /// at the fork.
+    /// In a descendant, of an ancestor's socket: whether that has set `IP_MULTICAST_IF` or
+    /// `IPV6_MTU`. `None`: another thread of it sent at the fork.
     pub(crate) fn has_what_nobody_tells(&self) -> Option<bool> {
         let send = self.send.try_lock()?;
         Some(send.group_interface.is_some() || send.packet_len_max != 0)
@@ -158,7 +158,8 @@ impl<S: Stack> UdpSocket<S> {
             .map_err(Received::into_frame)
     }
 
-    /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is taken from the call.
+    /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is
+    /// taken from the call.
     pub fn group_interface_was_set(&self, host: &Host<S>, value: &[u8]) {
         let chosen = GroupInterface::parse(value);
         let index = match chosen {
@@ -176,7 +177,8 @@ impl<S: Stack> UdpSocket<S> {
         // The caller has the destinations forgotten.
     }
 
-    /// The kernel has accepted an `IPV6_MTU`: the longest packet of IPv6 in bytes, or 0 for no limit. It tells nobody later.
+    /// The kernel has accepted an `IPV6_MTU`: the longest packet of IPv6 in bytes, or 0 for no
+    /// limit. It tells nobody later.
     pub fn packet_len_was_set(&self, len: u32) {
         self.send.lock().packet_len_max = len;
         // The caller has the destinations forgotten.

@@ -4,7 +4,8 @@
 const SKB_BYTES: usize = 256;
 /// `struct skb_shared_info` behind the data of a buffer.
 const SHARED_INFO_BYTES: usize = 320;
-/// Ethernet header and alignment before the packet, as `__ip_append_data` leaves room for them (net/ipv4/ip_output.c).
+/// Ethernet header and alignment before the packet, as `__ip_append_data` leaves room for them
+/// (net/ipv4/ip_output.c).
 const HEAD_ROOM_BYTES: usize = 31;
 /// IPv4 and UDP headers before a payload.
 const IP_UDP_HEADERS: usize = 28;

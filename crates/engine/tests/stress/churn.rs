@@ -1,5 +1,5 @@
-//! Threads that open, bind, connect, use, copy and close sockets and sets on one engine, also each other's, also at the same
-//! moment. Afterwards everything is back where it was.
+//! Threads that open, bind, connect, use, copy and close sockets and sets on one engine, also each
+//! other's, also at the same moment. Afterwards everything is back where it was.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
@@ -32,7 +32,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// The number of a socket, which may be closed at any moment from here on, as in a program with a race.
+    /// The number of a socket, which may be closed at any moment from here on, as in a program with
+    /// a race.
     fn any_fd(&self, random: &mut Random) -> Option<RawFd> {
         let slot = &self.sockets[random.below(SLOTS as u64) as usize];
         slot.lock().unwrap().as_ref().map(Socket::fd)
@@ -248,7 +249,8 @@ fn receive_on(host: &Host<Device>, shared: &Shared, fd: RawFd) {
         return;
     };
     let mut buffer = [0; 2048];
-    // A blocking call that gives up instead of sleeping: registers, looks again, takes its registration back.
+    // A blocking call that gives up instead of sleeping: registers, looks again, takes its
+    // registration back.
     let flags = if fd % 2 == 0 { libc::MSG_DONTWAIT } else { 0 };
     let mut call = Receiving::of(host.engine, fd, socket, flags);
     match call.attempt(&mut buffer) {

@@ -1,5 +1,6 @@
-//! The lock of the data path: the moment in which it stops to belong to one thread. Each lock has that moment once, so there
-//! are many of them, and the steps of the threads are shifted against each other bit by bit.
+//! The lock of the data path: the moment in which it stops to belong to one thread. Each lock has
+//! that moment once, so there are many of them, and the steps of the threads are shifted against
+//! each other bit by bit.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -50,8 +51,8 @@ impl Start {
 const SHIFTS: u32 = if cfg!(debug_assertions) { 40 } else { 80 };
 const STAYS: [u32; 4] = [0, 3, 30, 300];
 
-/// Runs `first` and `second` at once on a fresh lock for every shift of one against the other. The first thread is the
-/// lock's owner where `owned` says so.
+/// Runs `first` and `second` at once on a fresh lock for every shift of one against the other. The
+/// first thread is the lock's owner where `owned` says so.
 fn for_every_shift(
     owned: bool,
     first: impl Fn(&Lock<Inside>, u32) -> u64 + Sync,
@@ -160,8 +161,8 @@ fn a_second_thread_waits_for_an_owner_inside() {
     assert!(got_in.into_inner());
 }
 
-/// Two implementations for what is `Send`, one for what is not: naming the method without saying which compiles only for the
-/// latter.
+/// Two implementations for what is `Send`, one for what is not: naming the method without saying
+/// which compiles only for the latter.
 trait UnlessSend<Marker> {
     fn needs_no_send() {}
 }

@@ -1,5 +1,6 @@
-//! A thread that sleeps is woken by the thread that polls the ring for it, however their steps interleave. The null device
-//! has no descriptor to sleep on, so the wake-up between threads is the only one.
+//! A thread that sleeps is woken by the thread that polls the ring for it, however their steps
+//! interleave. The null device has no descriptor to sleep on, so the wake-up between threads is the
+//! only one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ const ROUNDS: u64 = if cfg!(debug_assertions) {
 /// A slower machine does fewer rounds.
 const TIME_LIMIT: Duration = Duration::from_secs(6);
 
-/// One thread waits for a datagram at a time, another delivers the next one when the last has arrived.
+/// One thread waits for a datagram at a time, another delivers the next one when the last has
+/// arrived.
 fn lockstep(
     thread_mode: ThreadMode,
     wait: impl Fn(&Socket<NullBackend>, Option<&Epoll<NullBackend>>) -> Vec<u8> + Sync,
@@ -156,7 +158,8 @@ fn a_sleeper_in_epoll_wait_hears_of_a_socket_that_is_attached() {
         let rounds = if cfg!(debug_assertions) { 500 } else { 2000 };
         let mut random = Random(7);
         for _ in 0..rounds {
-            // A new set watches no interface yet, so only being told can make the sleeper look at one.
+            // A new set watches no interface yet, so only being told can make the sleeper look at
+            // one.
             let epoll = Epoll::new(host.engine);
             let late = host.unbound();
             epoll.add(late.fd(), EPOLLIN);

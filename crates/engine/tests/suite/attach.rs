@@ -220,7 +220,8 @@ fn a_socket_waits_for_an_interface_that_another_process_holds() {
         assert_eq!(socket.snapshot(&host).unwrap().detail, "test101");
         let notes = host.statistics().notes().unwrap();
         assert_eq!(notes[0].topic, "holder");
-        // It neither finds nor waits for anything past the kernel, and is not the kernel's for good.
+        // It neither finds nor waits for anything past the kernel, and is not the kernel's for
+        // good.
         let outcome = Receiving::begin(&socket, libc::MSG_DONTWAIT).attempt(&mut [0; 8]);
         assert!(matches!(outcome, RecvOutcome::Fail(error) if error.0 == libc::EAGAIN));
         host.device.refuse_open(FIRST_LINK, false);

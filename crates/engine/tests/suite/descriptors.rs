@@ -1,4 +1,5 @@
-//! What descriptors stand for: copies, replacements, ranges, closes, and their entries in the statistics.
+//! What descriptors stand for: copies, replacements, ranges, closes, and their entries in the
+//! statistics.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;

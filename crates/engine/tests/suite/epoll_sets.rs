@@ -50,7 +50,8 @@ fn a_socket_may_be_in_a_set_twice_through_copies() {
         let mut both = [socket.fd(), copy.as_raw_fd()];
         both.sort_unstable();
         assert_eq!(set.ready(), both);
-        // A registration ends with the socket, not with the descriptor that it was made through (epoll(7)).
+        // A registration ends with the socket, not with the descriptor that it was made through
+        // (epoll(7)).
         close(host.engine, copy);
         assert_eq!(set.ready(), both);
         set.remove(socket.fd());

@@ -1,5 +1,5 @@
-//! A sender without pauses to one socket: calls on all others keep their timeouts and signals, closing ends, and what came
-//! before a call is seen by it.
+//! A sender without pauses to one socket: calls on all others keep their timeouts and signals,
+//! closing ends, and what came before a call is seen by it.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ const EPOLLIN: libc::c_int = libc::EPOLLIN;
 /// Far more than any of these calls may take on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Runs a test with a socket that is flooded and one that is not, in hosts that poll and sleep in all ways.
+/// Runs a test with a socket that is flooded and one that is not, in hosts that poll and sleep in
+/// all ways.
 fn under_flood(test: impl Fn(&Host<Device>, Socket<Device>, &Socket<Device>) + Send + 'static) {
     isolated(move || {
         for (rx_poll, select_poll_usec) in [(0, 0), (1000, 5000), (-1, -1)] {

@@ -1,5 +1,5 @@
-//! The engine's modules know each other in one direction: a layer uses those below it. Between crates the compiler would see to
-//! that.
+//! The engine's modules know each other in one direction: a layer uses those below it. Between
+//! crates the compiler would see to that.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The engine over a device and a network that the tests control, beside real sockets of the kernel's.
+//! The engine over a device and a network that the tests control, beside real sockets of the
+//! kernel's.
 
 #![allow(
     clippy::cast_possible_truncation,

@@ -61,7 +61,8 @@ fn options_that_need_the_kernel_give_the_socket_back_for_good() {
     });
 }
 
-/// Only the kernel has the time that a device has noted; who wants it is not the kernel's where there is none, nor if the operator says so.
+/// Only the kernel has the time that a device has noted; who wants it is not the kernel's where
+/// there is none, nor if the operator says so.
 #[test]
 fn who_is_to_be_told_of_hardware_time_is_the_kernels_where_there_is_any() {
     isolated(|| {

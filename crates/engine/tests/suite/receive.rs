@@ -236,7 +236,8 @@ fn a_bad_iovec_fails_as_in_the_kernel_and_costs_no_datagram() {
         let mut null = header(&mut parts[..1]);
         null.msg_iov = std::ptr::null_mut();
         assert_eq!(fails(&mut null), libc::EFAULT);
-        // None of these can be the program's. The kernel sees that before it looks for a datagram, even if it needs no such buffer.
+        // None of these can be the program's. The kernel sees that before it looks for a datagram,
+        // even if it needs no such buffer.
         for (start, len) in [
             (usize::MAX - 100, 10),
             (1 << 63, 0),

@@ -49,7 +49,8 @@ fn a_receiver_rule_says_nothing_about_sending() {
         assert_eq!(host.device.wire(FIRST_LINK).flows(), []);
         assert_eq!(send(&socket, Some(PEER), b"hello"), SendOutcome::Done(5));
         assert_eq!(socket.snapshot(&host).unwrap().tx_packets, 1);
-        // It stays so when a thread has gone to wait in the kernel, until an option needs the kernel.
+        // It stays so when a thread has gone to wait in the kernel, until an option needs the
+        // kernel.
         let mut call = crate::support::calls::Receiving::begin(&socket, 0);
         let outcome = call.attempt(&mut [0; 8]);
         assert!(matches!(outcome, engine::RecvOutcome::Kernel));

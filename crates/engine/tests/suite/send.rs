@@ -346,7 +346,8 @@ fn flags_control_data_and_odd_names_go_to_the_kernel() {
         let answered = SendOutcome::Kernel(Reason::Answered);
         let short = |header: &mut libc::msghdr| header.msg_namelen = 15;
         assert_eq!(with(&short, &raw mut name), answered);
-        // The kernel refuses a negative length, and reads no less of a long name than the program says.
+        // The kernel refuses a negative length, and reads no less of a long name than the program
+        // says.
         for len in [1 << 31, 129, u32::MAX] {
             let long = |header: &mut libc::msghdr| header.msg_namelen = len;
             assert_eq!(with(&long, &raw mut name), answered, "{len}");

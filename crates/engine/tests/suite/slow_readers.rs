@@ -12,7 +12,8 @@ use crate::support::{FIRST_LINK, OUR_IP, PEER};
 /// More than a socket with the default buffer holds, whatever their size.
 const FLOOD: usize = 600;
 
-/// Polls until the ring is empty, and fails if that does not happen: then no frame was left for the ring.
+/// Polls until the ring is empty, and fails if that does not happen: then no frame was left for the
+/// ring.
 fn take_all(host: &Host<Device>, socket: &Socket<Device>) {
     let wire = host.device.wire(FIRST_LINK);
     for _ in 0..wire.waiting() + 1 {

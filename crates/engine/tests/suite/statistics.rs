@@ -1,4 +1,5 @@
-//! What readers of the statistics learn beside a socket's own counters: memberships, waiting calls, decisions.
+//! What readers of the statistics learn beside a socket's own counters: memberships, waiting calls,
+//! decisions.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,5 @@
-//! How long receive calls poll and sleep, what ends them, and what they find in the kernel's socket.
+//! How long receive calls poll and sleep, what ends them, and what they find in the kernel's
+//! socket.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};

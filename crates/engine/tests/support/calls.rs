@@ -72,7 +72,8 @@ impl<B: Backend> Receiving<B> {
 
     /// One attempt with a header that the test has made; its buffers must be valid.
     pub fn attempt_with(&mut self, header: &mut libc::msghdr) -> RecvOutcome {
-        // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not touch.
+        // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not
+        // touch.
         let mut message = unsafe { Message::new(header) };
         self.socket
             .receive(self.engine, &mut self.call, &mut message, self.flags)
@@ -111,7 +112,8 @@ pub fn header(parts: &mut [libc::iovec]) -> libc::msghdr {
     header
 }
 
-/// A whole receive call, with everything that the hook does: sleeps, and asks the kernel when told to.
+/// A whole receive call, with everything that the hook does: sleeps, and asks the kernel when told
+/// to.
 pub fn receive<B: Backend>(socket: &Socket<B>, flags: c_int) -> Result<Vec<u8>, Errno> {
     receive_on(socket.engine, socket.ours(), socket.fd(), flags)
 }
@@ -209,7 +211,8 @@ pub fn send_parts<B: Backend>(
     send_header(socket, &mut header, flags)
 }
 
-/// A whole `sendto(2)`, with everything that the hook does. Returns why it was the kernel that sent, if it was.
+/// A whole `sendto(2)`, with everything that the hook does. Returns why it was the kernel that
+/// sent, if it was.
 pub fn send_whole<B: Backend>(
     socket: &Socket<B>,
     to: SocketAddrV4,
@@ -276,7 +279,8 @@ pub fn send_on<B: Backend>(
     header: &mut libc::msghdr,
     flags: c_int,
 ) -> SendOutcome {
-    // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not touch.
+    // SAFETY: the callers' headers describe live buffers, or lengths that the engine must not
+    // touch.
     let message = unsafe { Message::new(header) };
     socket.send(engine, fd, &message, flags, Follows::Unknown)
 }

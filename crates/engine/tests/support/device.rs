@@ -1,4 +1,5 @@
-//! A device that does as the test tells it: which interfaces open, which flows are refused, what a kick answers.
+//! A device that does as the test tells it: which interfaces open, which flows are refused, what a
+//! kick answers.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -189,7 +190,8 @@ impl Wire {
         arrivals.tell();
     }
 
-    /// From here on, or no more, this frame arrives faster than it can be taken: a poll finds as many as it may take.
+    /// From here on, or no more, this frame arrives faster than it can be taken: a poll finds as
+    /// many as it may take.
     pub fn flood(&self, frame: Option<Vec<u8>>) {
         *self.flood.lock().unwrap() = frame;
         self.arrivals[0].tell();
@@ -284,7 +286,8 @@ impl Wire {
         addresses
     }
 
-    /// The receiving side by which what reaches this port was asked to come last, if it is steered to us.
+    /// The receiving side by which what reaches this port was asked to come last, if it is steered
+    /// to us.
     pub fn brought(&self, port: u16) -> Option<usize> {
         let brought = self.brought.lock().unwrap();
         let mut of_port = brought.iter().filter(|it| it.0.local.port() == port);

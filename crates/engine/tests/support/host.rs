@@ -185,7 +185,8 @@ impl<B: Backend> Drop for Host<B> {
     }
 }
 
-/// A socket of the kernel's that the engine knows. Dropping it closes it in the order of the hook of `close(2)`.
+/// A socket of the kernel's that the engine knows. Dropping it closes it in the order of the hook
+/// of `close(2)`.
 pub struct Socket<B: Backend> {
     pub engine: &'static Engine<B>,
     pub kernel: KernelSocket,

@@ -10,12 +10,13 @@ use std::time::Duration;
 /// What a test may take on a busy machine before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Addresses of the test interfaces on `lo`, which makes all of both subnets local: any peer can be played there.
+/// Addresses of the test interfaces on `lo`, which makes all of both subnets local: any peer can be
+/// played there.
 const ADDRESSES: &str =
     "link set lo up\naddr add 10.0.0.1/24 dev lo\naddr add 10.1.0.1/24 dev lo\n";
 
-/// Runs a test in a network namespace of its own. Without the right to make one it runs in that of the process: nothing
-/// that such a process can do gets onto a network.
+/// Runs a test in a network namespace of its own. Without the right to make one it runs in that of
+/// the process: nothing that such a process can do gets onto a network.
 pub fn isolated(test: impl FnOnce() + Send + 'static) {
     watched(move || {
         let _ = enter_own_namespace();
@@ -51,7 +52,8 @@ fn watched(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Whether `body` ends within a time that no correct run comes near. If it does not, its thread stays behind.
+/// Whether `body` ends within a time that no correct run comes near. If it does not, its thread
+/// stays behind.
 pub fn ends_in_time(body: impl FnOnce() + Send + 'static) -> bool {
     let (done_tx, done_rx) = mpsc::channel();
     thread::spawn(move || {
@@ -62,7 +64,8 @@ pub fn ends_in_time(body: impl FnOnce() + Send + 'static) -> bool {
 }
 
 fn enter_own_namespace() -> Result<(), String> {
-    // SAFETY: unshare takes an integer; it changes the network of this thread and its children alone.
+    // SAFETY: unshare takes an integer; it changes the network of this thread and its children
+    // alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let error = std::io::Error::last_os_error();
         return Err(format!("a network namespace needs CAP_SYS_ADMIN: {error}"));

@@ -1,5 +1,5 @@
-//! What the tests share: a device that does as it is told, a network that can change, an engine over both, and the loops
-//! around the engine's calls that the C ABI has.
+//! What the tests share: a device that does as it is told, a network that can change, an engine
+//! over both, and the loops around the engine's calls that the C ABI has.
 
 #![allow(
     dead_code,

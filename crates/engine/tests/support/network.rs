@@ -26,7 +26,8 @@ struct Inner {
     last_asked: Mutex<Option<NextHopKey>>,
 }
 
-/// The groups that the host is a member of, and whether they have changed. `None`: the kernel does not say.
+/// The groups that the host is a member of, and whether they have changed. `None`: the kernel does
+/// not say.
 #[derive(Default)]
 struct Members {
     groups: Option<Vec<Ipv4Addr>>,

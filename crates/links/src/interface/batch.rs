@@ -1,5 +1,5 @@
-//! Sockets that leave something to the end of a batch: what they send then stands for all that they have received, and may call
-//! the kernel, which nothing does under the ring's lock.
+//! Sockets that leave something to the end of a batch: what they send then stands for all that they
+//! have received, and may call the kernel, which nothing does under the ring's lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

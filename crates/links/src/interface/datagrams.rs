@@ -1,4 +1,5 @@
-//! One message that leaves as several datagrams (`UDP_SEGMENT`): one look at the sending ring, and one kick.
+//! One message that leaves as several datagrams (`UDP_SEGMENT`): one look at the sending ring, and
+//! one kick.
 
 use dev_core::TxRing;
 use wire::UdpTemplate;
@@ -34,8 +35,9 @@ pub fn datagrams(len: usize, segment_len: usize) -> usize {
 }
 
 impl<S: Receiver> Sender<S> {
-    /// Puts `len` bytes into the sending ring as datagrams of `segment_len` bytes and the rest. What the ring has no room for, although
-    /// the device was told of it, is lost, as in any full queue; if that is all of it, the answer is [`Transmitted::Full`].
+    /// Puts `len` bytes into the sending ring as datagrams of `segment_len` bytes and the rest.
+    /// What the ring has no room for, although the device was told of it, is lost, as in any full
+    /// queue; if that is all of it, the answer is [`Transmitted::Full`].
     pub fn transmit_segments<'payload>(
         &self,
         template: &UdpTemplate,

@@ -1,5 +1,5 @@
-//! Taking in all that has come: before something changes, and by rings that nobody polls, before they are full, although the program does
-//! something else.
+//! Taking in all that has come: before something changes, and by rings that nobody polls, before
+//! they are full, although the program does something else.
 
 use std::sync::atomic::Ordering;
 
@@ -43,8 +43,9 @@ impl<S: Receiver> Interface<S> {
         count
     }
 
-    /// Takes in what has come by each ring, unless a call of the program has received by it since this was last called; a packet more
-    /// than `max` is left if it comes after a batch. Returns whether anybody has received.
+    /// Takes in what has come by each ring, unless a call of the program has received by it since
+    /// this was last called; a packet more than `max` is left if it comes after a batch. Returns
+    /// whether anybody has received.
     pub fn drain_unpolled(&self, max: usize) -> bool {
         let rings = 0..self.receivers.count();
         rings.filter(|ring| self.take_from(*ring, max)).count() > 0

@@ -10,8 +10,8 @@ use crate::interface::receive_ring::Tables;
 use crate::receiver::Receiver;
 
 impl<S: Receiver> Interface<S> {
-    /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket; `Err(None)`: the
-    /// steering refused it.
+    /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket;
+    /// `Err(None)`: the steering refused it.
     pub fn attach(&self, flow: &Flow, socket: S) -> Result<(), Option<S>> {
         // The owner is known before the first packet can come.
         self.rx
@@ -29,8 +29,9 @@ impl<S: Receiver> Interface<S> {
         })
     }
 
-    /// Gives a flow's packets, which were another socket's so far, to a socket. `change` runs when no packet is on its way.
-    /// `false`: the steering refused it, or it is taken; then `change` has not run.
+    /// Gives a flow's packets, which were another socket's so far, to a socket. `change` runs when
+    /// no packet is on its way. `false`: the steering refused it, or it is taken; then `change` has
+    /// not run.
     pub fn take_over(&self, flow: &Flow, socket: S, change: impl FnOnce()) -> bool {
         if self.steering.add(flow).is_err() {
             let _ = self.steering.remove(flow);
@@ -44,8 +45,8 @@ impl<S: Receiver> Interface<S> {
         is_free
     }
 
-    /// Leaves a connection's packets to the kernel, if all that reaches its port comes past it (see [`Steering::exempt`]). Returns
-    /// whether that was so.
+    /// Leaves a connection's packets to the kernel, if all that reaches its port comes past it (see
+    /// [`Steering::exempt`]). Returns whether that was so.
     pub fn exempt(&self, flow: &Flow) -> io::Result<bool> {
         if self.is_lost() {
             return Ok(false);
@@ -94,7 +95,8 @@ impl<S: Receiver> Interface<S> {
             .is_some_and(|peer| flows.is_exact(flow.protocol, peer, flow.local))
     }
 
-    /// Leaves a flow's packets to the kernel. Those that are in the receiving rings already are delivered first.
+    /// Leaves a flow's packets to the kernel. Those that are in the receiving rings already are
+    /// delivered first.
     pub fn detach(&self, flow: &Flow) {
         self.stop_steering(flow);
         self.rx.lock_all().flows.remove(flow);
@@ -105,7 +107,8 @@ impl<S: Receiver> Interface<S> {
         if let Err(error) = self.steering.remove(flow)
             && !self.is_lost()
         {
-            // Nobody would receive them: the process may have given up its privileges, or a filter denies bpf(2).
+            // Nobody would receive them: the process may have given up its privileges, or a filter
+            // denies bpf(2).
             log::warn!(
                 "{}: cannot leave {flow:?} to the kernel, so it gets the whole interface: {error}",
                 self.spec.name

@@ -1,14 +1,17 @@
-//! Packets that come by a ring which is not the receiver's own: a device that cannot be told which queue a flow comes by spreads
-//! them over all, and who has a ring may do something else than receive.
+//! Packets that come by a ring which is not the receiver's own: a device that cannot be told which
+//! queue a flow comes by spreads them over all, and who has a ring may do something else than
+//! receive.
 //!
-//! Who receives looks at the other rings without a lock (`RxWatch`), and takes what waits there for long, whoever it is for. What
-//! somebody else is about to take is left alone: two threads that receive by two rings do not meet.
+//! Who receives looks at the other rings without a lock (`RxWatch`), and takes what waits there for
+//! long, whoever it is for. What somebody else is about to take is left alone: two threads that
+//! receive by two rings do not meet.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Polls in vain, of a call that waits, between two looks at the other rings: about a microsecond.
 const POLLS_PER_LOOK: u32 = 16;
-/// So many polls that have found something count as one in vain: who is kept busy by its own ring looks at the others, too.
+/// So many polls that have found something count as one in vain: who is kept busy by its own ring
+/// looks at the others, too.
 const BUSY_POLLS: u32 = 4;
 /// Nothing waited at the last look.
 const NOTHING: u64 = u64::MAX;
@@ -18,8 +21,9 @@ const NOTHING: u64 = u64::MAX;
 pub(super) struct ForeignRings {
     /// The thread that polled the ring last as its own; 0: none has.
     poller: AtomicUsize,
-    /// Polls since the others were last looked at, see [`POLLS_PER_LOOK`]. It and what follows is written by who receives by this ring;
-    /// what two threads lose of each other's makes a look earlier or later.
+    /// Polls since the others were last looked at, see [`POLLS_PER_LOOK`]. It and what follows is
+    /// written by who receives by this ring; what two threads lose of each other's makes a look
+    /// earlier or later.
     polls: AtomicU32,
     /// Of each ring of the interface, where its oldest packet waited at the last look.
     seen: Box<[AtomicU64]>,

@@ -1,5 +1,6 @@
-//! Multicast groups whose datagrams come in on an interface. All receivers of a group are known here before its packets are taken from
-//! the kernel, and packets go back to the kernel before the first of them leaves: none misses a datagram that the others get.
+//! Multicast groups whose datagrams come in on an interface. All receivers of a group are known
+//! here before its packets are taken from the kernel, and packets go back to the kernel before the
+//! first of them leaves: none misses a datagram that the others get.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +15,8 @@ use crate::interface::sources::is_refused_v6;
 use crate::receiver::{DirectCall, Identity, Receiver};
 
 impl<S: Receiver> Interface<S> {
-    /// Makes a socket one of the receivers of a group, or changes what it gets, from the next datagram that comes.
+    /// Makes a socket one of the receivers of a group, or changes what it gets, from the next
+    /// datagram that comes.
     pub fn join_group(&self, group: SocketAddr, member: GroupMember<S>) {
         if self.is_group_steered(group) {
             self.drain();
@@ -31,8 +33,8 @@ impl<S: Receiver> Interface<S> {
         self.rx.lock_all().groups.remove(group, is_it);
     }
 
-    /// Makes a socket one of the receivers of every group of a port that is taken, of IPv4 or IPv6, from the next datagram that comes.
-    /// `except`: groups in which it has a place of its own.
+    /// Makes a socket one of the receivers of every group of a port that is taken, of IPv4 or IPv6,
+    /// from the next datagram that comes. `except`: groups in which it has a place of its own.
     pub fn join_any(&self, port: (u16, bool), member: GroupMember<S>, except: HashSet<IpAddr>) {
         if self.steered_count(port) > 0 {
             self.drain();
@@ -43,7 +45,8 @@ impl<S: Receiver> Interface<S> {
         tables.groups.add_to_any(port, member, except, is_it);
     }
 
-    /// Makes it one no longer. `gets_more`: the kernel would still give it what comes, so it has the groups' packets, for all receivers.
+    /// Makes it one no longer. `gets_more`: the kernel would still give it what comes, so it has
+    /// the groups' packets, for all receivers.
     pub fn leave_any(&self, port: (u16, bool), socket: Identity, gets_more: bool) {
         let is_it = |other: &S| other.identity() == socket;
         if gets_more || !self.rx.lock(0).common().groups.any_has_others(port, is_it) {
@@ -67,7 +70,8 @@ impl<S: Receiver> Interface<S> {
         self.rx.lock(0).common().groups.is_steered(group)
     }
 
-    /// Takes a group's packets from the kernel. `false`: they are taken already, or the steering refused it.
+    /// Takes a group's packets from the kernel. `false`: they are taken already, or the steering
+    /// refused it.
     pub fn take_group(&self, group: SocketAddr) -> bool {
         if self.is_group_steered(group) {
             return false;
@@ -87,12 +91,14 @@ impl<S: Receiver> Interface<S> {
             self.rx.lock_all().groups.set_steered(group, false);
             return false;
         }
-        // Feeds are for groups. Until one is known for what it is, its first burst would find too few frames.
+        // Feeds are for groups. Until one is known for what it is, its first burst would find too
+        // few frames.
         self.expect_bursts();
         true
     }
 
-    /// Leaves a group's packets to the kernel. Those that are in the receiving rings already are delivered first.
+    /// Leaves a group's packets to the kernel. Those that are in the receiving rings already are
+    /// delivered first.
     pub fn leave_group_to_kernel(&self, group: SocketAddr) {
         if !self.is_group_steered(group) {
             return;
@@ -101,7 +107,8 @@ impl<S: Receiver> Interface<S> {
         self.rx.lock_all().groups.set_steered(group, false);
     }
 
-    /// Gives a datagram to each receiver of its group, to all but the last a copy. Under the ring's lock.
+    /// Gives a datagram to each receiver of its group, to all but the last a copy. Under the ring's
+    /// lock.
     pub(super) fn deliver_to_group<D: DirectCall<S>>(
         &self,
         (receiver, groups): (&ReceiveRing<S::Backend>, &GroupTable<S>),

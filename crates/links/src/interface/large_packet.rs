@@ -1,5 +1,6 @@
-//! Packets that are longer than a frame, in memory of their own. It is used again: what is as long as that goes back to the system
-//! when it is freed, and costs a page fault every 4 KiB when it comes again.
+//! Packets that are longer than a frame, in memory of their own. It is used again: what is as long
+//! as that goes back to the system when it is freed, and costs a page fault every 4 KiB when it
+//! comes again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use dev_core::{Lock, ThreadMode};
 
 /// Packets that are longer than this are put into memory that is used again, of [`KEPT_BYTES`].
 const LARGE_BYTES: usize = 32 << 10;
-/// The longest packet with its Ethernet header, which one of IPv6 is: its length does not count its own header.
+/// The longest packet with its Ethernet header, which one of IPv6 is: its length does not count its
+/// own header.
 const KEPT_BYTES: usize = 14 + 40 + 65_535;
 /// What is kept: two megabytes.
 const KEPT_MAX: usize = 32;

@@ -1,4 +1,5 @@
-//! Packets that are longer than a frame: TCP segments that were merged before they came here arrive in several frames.
+//! Packets that are longer than a frame: TCP segments that were merged before they came here arrive
+//! in several frames.
 
 use std::sync::Arc;
 
@@ -48,7 +49,8 @@ impl MultiBuffer {
 mod tests {
     use super::*;
 
-    /// A piece of this many octets, whose packet has `packet_len` of them. With IPv6 it has the shortest flow label but none.
+    /// A piece of this many octets, whose packet has `packet_len` of them. With IPv6 it has the
+    /// shortest flow label but none.
     fn first(version: u8, packet_len: u16, bytes: usize) -> Vec<u8> {
         let mut piece = vec![1; bytes];
         let (ether_type, offset, len) = match version {

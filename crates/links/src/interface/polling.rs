@@ -13,18 +13,20 @@ use crate::receiver::{DirectCall, NoCall, Receiver};
 enum Eagerness {
     /// The call goes on polling: what has waited since the look before.
     Polls,
-    /// The call returns: the same, and at once what comes by rings that no other thread polls. A program that has learnt of a packet in
-    /// another way and finds nothing, because another thread receives by that ring, sees what it sees where the kernel receives by
-    /// two CPUs.
+    /// The call returns: the same, and at once what comes by rings that no other thread polls. A
+    /// program that has learnt of a packet in another way and finds nothing, because another thread
+    /// receives by that ring, sees what it sees where the kernel receives by two CPUs.
     Returns,
-    /// The thread is about to sleep, or was woken by the packet, perhaps: everything that nobody is about to deliver.
+    /// The thread is about to sleep, or was woken by the packet, perhaps: everything that nobody is
+    /// about to deliver.
     Sleeps,
     /// Everything that has come must have been delivered afterwards.
     MissesNothing,
 }
 
 impl<S: Receiver> Interface<S> {
-    /// Receives up to a batch by each of the caller's rings, and what others leave. Where there is only one, that is all.
+    /// Receives up to a batch by each of the caller's rings, and what others leave. Where there is
+    /// only one, that is all.
     #[inline]
     pub fn poll_rings<D: DirectCall<S>>(&self, own: RingSet, direct: &mut Option<D>) -> usize {
         if self.receivers.is_one() {
@@ -33,7 +35,8 @@ impl<S: Receiver> Interface<S> {
         self.poll_several(own, Eagerness::Polls, direct)
     }
 
-    /// The same by every ring at once: before a sleep, from which what waits would wake the thread, and where the answer must not wait.
+    /// The same by every ring at once: before a sleep, from which what waits would wake the thread,
+    /// and where the answer must not wait.
     pub fn poll_all_rings(&self, own: RingSet) -> usize {
         if self.receivers.is_one() {
             return self.poll_ring(0, &mut None::<NoCall>);
@@ -41,7 +44,8 @@ impl<S: Receiver> Interface<S> {
         self.poll_several(own, Eagerness::Sleeps, &mut None::<NoCall>)
     }
 
-    /// All that has come so far by the caller's rings, for a call that does not wait, and what others leave.
+    /// All that has come so far by the caller's rings, for a call that does not wait, and what
+    /// others leave.
     pub fn receive_present(&self, own: RingSet) -> usize {
         if self.receivers.is_one() {
             return self.poll_and_drain(0);

@@ -1,6 +1,7 @@
-//! The receiving rings of an interface. Each has some of the device's queues, a lock and counters of its own, in cache lines of its own:
-//! threads that receive by two of them have nothing in common. What says whose a packet is they have together, and it is changed by
-//! who holds all their locks.
+//! The receiving rings of an interface. Each has some of the device's queues, a lock and counters
+//! of its own, in cache lines of its own: threads that receive by two of them have nothing in
+//! common. What says whose a packet is they have together, and it is changed by who holds all their
+//! locks.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;

@@ -15,10 +15,11 @@ use crate::interface::stream_detector::StreamDetector;
 use crate::receiver::{DirectCall, Receiver};
 use crate::wait::WakesLater;
 
-/// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over all of them.
+/// One of so many frames is timed: two looks at the clock cost as much as a counter, spread over
+/// all of them.
 const FRAMES_PER_TIMED: u32 = 64;
-/// Where several rings receive, each tells the sending rings of other numbers of so many frames at a time: a fraction of what makes a
-/// bulk sender (`doorbell.rs`).
+/// Where several rings receive, each tells the sending rings of other numbers of so many frames at
+/// a time: a fraction of what makes a bulk sender (`doorbell.rs`).
 const ANSWERS_MIN: usize = 64;
 
 /// The time if this frame is to be timed, else 0.
@@ -58,8 +59,9 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a sender without pauses does not keep
-    /// this one from returning. The two have code of their own: the batch's is a ping-pong's.
+    /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a
+    /// sender without pauses does not keep this one from returning. The two have code of their own:
+    /// the batch's is a ping-pong's.
     #[inline(always)]
     pub(super) fn receive<const BATCH: bool, D: DirectCall<S>>(
         &self,
@@ -108,7 +110,8 @@ impl<S: Receiver> Interface<S> {
         count
     }
 
-    /// Those who send by other rings than one of the same number wait for answers that come by this one, too, but not as a rule.
+    /// Those who send by other rings than one of the same number wait for answers that come by this
+    /// one, too, but not as a rule.
     #[inline(never)]
     fn sender_has_answers(&self, number: usize, frames: usize, for_others: &mut usize) {
         if let Some(ring) = self.send_rings.get(number) {
@@ -242,8 +245,8 @@ impl<S: Receiver> Interface<S> {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(receiver, frame, malformed),
         };
-        // Each protocol has its own copy of what follows, too: together they would copy what was parsed, to one place of the size of the
-        // larger one.
+        // Each protocol has its own copy of what follows, too: together they would copy what was
+        // parsed, to one place of the size of the larger one.
         let to = (receiver, tables);
         match packet.protocol {
             ip::PROTOCOL_UDP => match wire::parse_udp(&packet, self.checksums.udp) {

@@ -1,5 +1,6 @@
-//! Flows that several sockets of the process have together (`SO_REUSEPORT`): what one sender sends goes to one of them, always the
-//! same as long as there are as many, as in the kernel (`reuseport_select_sock`, net/core/sock_reuseport.c).
+//! Flows that several sockets of the process have together (`SO_REUSEPORT`): what one sender sends
+//! goes to one of them, always the same as long as there are as many, as in the kernel
+//! (`reuseport_select_sock`, net/core/sock_reuseport.c).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,8 +15,8 @@ use crate::receiver::{Identity, Receiver};
 struct Group<S> {
     /// At least two.
     members: Vec<S>,
-    /// Peers that one of them waits for since there were other members, and at which address. Those that have come to an end meanwhile may be
-    /// among them.
+    /// Peers that one of them waits for since there were other members, and at which address. Those
+    /// that have come to an end meanwhile may be among them.
     waited_for: HashMap<(SocketAddr, SocketAddr), S>,
 }
 
@@ -40,7 +41,8 @@ impl<S: Receiver> ReusePort<S> {
         self.groups.is_empty()
     }
 
-    /// The socket that gets a packet for which there is `owner`: that one, unless others have the same address.
+    /// The socket that gets a packet for which there is `owner`: that one, unless others have the
+    /// same address.
     pub(super) fn choose(&self, flows: &FlowTable<S>, packet: &Parsed, owner: S) -> S {
         let ends = (packet.source(), packet.destination());
         self.choose_between(flows, packet.protocol(), ends, owner)
@@ -166,8 +168,8 @@ fn place(secret: u64, source: SocketAddr, count: usize) -> usize {
 }
 
 impl<S: Receiver> Group<S> {
-    /// The members are others from here on: what comes for connections that wait stays with those that had it. To be called before they
-    /// come, and after one has gone.
+    /// The members are others from here on: what comes for connections that wait stays with those
+    /// that had it. To be called before they come, and after one has gone.
     fn changes(&mut self, local: SocketAddr) {
         self.waited_for.clear();
         for member in &self.members {

@@ -25,8 +25,8 @@ impl<S: Receiver> Interface<S> {
 }
 
 impl<S: Receiver> Sender<S> {
-    /// Lets `write` put segments into frames, one after the other, until it has no more: it returns the length of the frame. Nothing
-    /// is asked of it that has no room in the ring.
+    /// Lets `write` put segments into frames, one after the other, until it has no more: it returns
+    /// the length of the frame. Nothing is asked of it that has no room in the ring.
     #[inline]
     pub fn put_segments(&self, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Burst {
         let mut burst = Burst {

@@ -1,5 +1,6 @@
-//! The sending rings of an interface. Each has a lock, a doorbell and counters of its own, in cache lines of its own: threads that send
-//! by two of them have nothing in common. Ring 0 counts where the receiving side does.
+//! The sending rings of an interface. Each has a lock, a doorbell and counters of its own, in cache
+//! lines of its own: threads that send by two of them have nothing in common. Ring 0 counts where
+//! the receiving side does.
 
 use std::sync::atomic::AtomicBool;
 

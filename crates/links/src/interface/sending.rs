@@ -97,7 +97,8 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// Tells the device of frames that it did not take when it was told of them. Returns whether it is still busy.
+    /// Tells the device of frames that it did not take when it was told of them. Returns whether it
+    /// is still busy.
     pub(super) fn kick_again_if_pending(&self) -> bool {
         self.kick_pending.store(false, Ordering::Relaxed);
         let mut is_pending = false;
@@ -110,7 +111,8 @@ impl<S: Receiver> Interface<S> {
         is_pending
     }
 
-    /// Tells the device of the last frames of senders that have stopped. Returns whether to look again soon.
+    /// Tells the device of the last frames of senders that have stopped. Returns whether to look
+    /// again soon.
     pub fn look_after_waiting(&self) -> bool {
         let mut again = false;
         for ring in &self.send_rings {
@@ -130,7 +132,8 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// Tells the device of segments in any of its rings. No lock is held meanwhile: on veth the peer's delivery runs inside.
+    /// Tells the device of segments in any of its rings. No lock is held meanwhile: on veth the
+    /// peer's delivery runs inside.
     pub fn start_segments(&self) {
         for ring in &self.send_rings {
             self.run_kick(ring, doorbell::ticks());
@@ -156,7 +159,8 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// Tells the device of the frames in a ring. What can wait comes behind the system call: the frame is on its way then.
+    /// Tells the device of the frames in a ring. What can wait comes behind the system call: the
+    /// frame is on its way then.
     #[inline]
     pub(super) fn run_kick(&self, ring: &SendRing<S::Backend>, now: u64) {
         let frames = ring.doorbell.kick_begins();
@@ -201,7 +205,8 @@ fn have_answers<B: Backend>(rings: &[SendRing<B>], frames: usize) {
 }
 
 impl<S: Receiver> Sender<S> {
-    /// Puts a datagram of `len` bytes into the ring. [`Sender::frame_queued`] makes the device send it.
+    /// Puts a datagram of `len` bytes into the ring. [`Sender::frame_queued`] makes the device send
+    /// it.
     #[inline]
     pub fn transmit<'payload>(
         &self,
@@ -258,8 +263,8 @@ impl<S: Receiver> Sender<S> {
         }
     }
 
-    /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says who has to. No lock is held
-    /// meanwhile: on veth the peer's delivery runs inside.
+    /// Tells the device of the frame that [`Self::transmit`] has just put into the ring, or says
+    /// who has to. No lock is held meanwhile: on veth the peer's delivery runs inside.
     #[inline]
     pub fn frame_queued(&self, follows: Follows, watch: bool) -> Notify {
         let now = doorbell::ticks();
@@ -270,14 +275,16 @@ impl<S: Receiver> Sender<S> {
         notify
     }
 
-    /// Tells the device of segments. No lock is held meanwhile: on veth the peer's delivery runs inside.
+    /// Tells the device of segments. No lock is held meanwhile: on veth the peer's delivery runs
+    /// inside.
     #[inline]
     pub fn start_segments(&self) {
         self.interface.run_kick(self.ring, doorbell::ticks());
     }
 
-    /// What has been received from `polled` has made a socket send by this ring. If it is one of the same interface, whoever polls that
-    /// tells the device when it has let go of the lock; `false`: it is not.
+    /// What has been received from `polled` has made a socket send by this ring. If it is one of
+    /// the same interface, whoever polls that tells the device when it has let go of the lock;
+    /// `false`: it is not.
     #[inline]
     pub fn note_reply_to(&self, polled: &Interface<S>) -> bool {
         if !std::ptr::eq(self.interface, polled) {

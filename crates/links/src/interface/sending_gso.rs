@@ -14,7 +14,8 @@ impl<S: Receiver> Interface<S> {
         self.gso.is_usable() && !self.is_lost()
     }
 
-    /// What sockets have put into the sending ring while it was polled leaves before what is sent whole. No lock of a ring may be held.
+    /// What sockets have put into the sending ring while it was polled leaves before what is sent
+    /// whole. No lock of a ring may be held.
     #[inline]
     pub fn send_replies_first(&self) {
         self.start_replies();
@@ -34,8 +35,8 @@ impl<S: Receiver> Interface<S> {
 }
 
 impl<S: Receiver> Sender<S> {
-    /// Sends a packet as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If it is refused it is lost, and there
-    /// will be no other.
+    /// Sends a packet as [`Segmenter::send`] does. A system call: no lock of a ring may be held. If
+    /// it is refused it is lost, and there will be no other.
     pub fn send_whole<'a>(
         &self,
         headers: &[u8],

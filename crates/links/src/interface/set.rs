@@ -11,7 +11,8 @@ use crate::receiver::{DirectCall, NoCall, Receiver};
 /// Interfaces of one [`Part`]: more than most hosts have.
 const PART_LEN: usize = 8;
 
-/// Any number of interfaces, and of each the rings that are received by as one's own. Read without a lock.
+/// Any number of interfaces, and of each the rings that are received by as one's own. Read without
+/// a lock.
 pub struct InterfaceSet<S: Receiver> {
     count: AtomicUsize,
     /// One of them has several rings.
@@ -21,7 +22,8 @@ pub struct InterfaceSet<S: Receiver> {
     first: Part<S>,
 }
 
-/// An interface and its rings. Their numbers may be older than the interface's being there, or newer: nothing but speed depends on them.
+/// An interface and its rings. Their numbers may be older than the interface's being there, or
+/// newer: nothing but speed depends on them.
 struct Slot<S: Receiver> {
     interface: AtomicPtr<Interface<S>>,
     rings: AtomicU64,
@@ -81,7 +83,8 @@ impl<S: Receiver> Drop for Part<S> {
     fn drop(&mut self) {
         let next = *self.next.get_mut();
         if !next.is_null() {
-            // SAFETY: it comes from Box::into_raw (see `next_or_new`), and nobody else has the set any more.
+            // SAFETY: it comes from Box::into_raw (see `next_or_new`), and nobody else has the set
+            // any more.
             drop(unsafe { Box::from_raw(next) });
         }
     }
@@ -199,8 +202,8 @@ impl<S: Receiver> InterfaceSet<S> {
             .sum()
     }
 
-    /// Receives what has come so far, for calls that do not wait: what arrived before them must not be missed because others' frames
-    /// lie before it.
+    /// Receives what has come so far, for calls that do not wait: what arrived before them must not
+    /// be missed because others' frames lie before it.
     #[inline]
     pub fn receive_present(&self) -> usize {
         self.iter_rings()
@@ -218,7 +221,8 @@ impl<S: Receiver> InterfaceSet<S> {
         }
     }
 
-    /// The same where a look at the rings finds anything: for calls that act on what has come, and mostly find nothing.
+    /// The same where a look at the rings finds anything: for calls that act on what has come, and
+    /// mostly find nothing.
     #[inline]
     pub fn receive_waiting(&self) {
         for (interface, rings) in self.iter_rings() {

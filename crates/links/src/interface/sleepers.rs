@@ -26,8 +26,8 @@ impl<S: Receiver> Rings for Interface<S> {
 }
 
 impl<S: Receiver> Interface<S> {
-    /// In the internal thread: receives what has come for those who follow. `spares_leader`: not what the leader is about to receive,
-    /// which it was woken for. Returns the number of frames.
+    /// In the internal thread: receives what has come for those who follow. `spares_leader`: not
+    /// what the leader is about to receive, which it was woken for. Returns the number of frames.
     pub fn receive_for_followers(&self, spares_leader: bool) -> usize {
         if !self.lead.is_watched() {
             return 0;

@@ -1,4 +1,5 @@
-//! Source addresses of IPv4 that the kernel refuses on an interface: `fib_validate_source` in `net/ipv4/fib_frontend.c`.
+//! Source addresses of IPv4 that the kernel refuses on an interface: `fib_validate_source` in
+//! `net/ipv4/fib_frontend.c`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -39,7 +39,8 @@ impl<S: Receiver> StampedInterfaces<S> {
 }
 
 impl<S: Receiver> Interface<S> {
-    /// Has the device note when packets arrive, for one more socket. Where it cannot, they have come when they are taken from the ring.
+    /// Has the device note when packets arrive, for one more socket. Where it cannot, they have
+    /// come when they are taken from the ring.
     fn stamp_for_one(&self) {
         let mut wanted_by = lock(&self.stamps.wanted_by);
         *wanted_by += 1;
@@ -72,8 +73,8 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// For how long a frame has waited in the ring. `None`: that is not known. What is noted of a frame that came before may be of
-    /// another packet.
+    /// For how long a frame has waited in the ring. `None`: that is not known. What is noted of a
+    /// frame that came before may be of another packet.
     pub fn age_nsec(&self, frame: &Frame) -> Option<u64> {
         let since = self.stamps.since_nsec.load(Ordering::Relaxed);
         if since == NEVER {

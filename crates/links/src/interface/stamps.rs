@@ -1,4 +1,5 @@
-//! When packets arrived: the device notes it as long as a socket asks for time stamps, so that no other packets pay for it.
+//! When packets arrived: the device notes it as long as a socket asks for time stamps, so that no
+//! other packets pay for it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,12 @@
 //! Whether packets come that nobody answers.
 //!
-//! A peer that waits for answers has no more under way than it may. One that does not, such as a feed, goes on while the program
-//! does not run, and all that comes meanwhile needs an empty frame.
+//! A peer that waits for answers has no more under way than it may. One that does not, such as a
+//! feed, goes on while the program does not run, and all that comes meanwhile needs an empty frame.
 
 /// Frames between two looks: two milliseconds of a fast feed.
 const WINDOW: u32 = 256;
-/// An answer to so many frames makes a conversation: an acknowledgement stands for a batch of segments.
+/// An answer to so many frames makes a conversation: an acknowledgement stands for a batch of
+/// segments.
 const FRAMES_PER_ANSWER: u64 = 32;
 
 /// What an interface has received and sent. Under the receiving ring's lock.
@@ -24,8 +25,8 @@ impl StreamDetector {
         self.received >= WINDOW
     }
 
-    /// Nanoseconds from frame to frame, at least one, if those that came since the last look were hardly answered. `sent`: frames that
-    /// were sent so far.
+    /// Nanoseconds from frame to frame, at least one, if those that came since the last look were
+    /// hardly answered. `sent`: frames that were sent so far.
     pub(super) fn look(&mut self, sent: u64, now_nsec: u64) -> Option<u64> {
         let received = u64::from(self.received);
         let answers = sent.wrapping_sub(self.sent_before);

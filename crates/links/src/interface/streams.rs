@@ -1,4 +1,5 @@
-//! Whether streams that nobody answers come by an interface's rings, and what becomes readable when packets wait.
+//! Whether streams that nobody answers come by an interface's rings, and what becomes readable when
+//! packets wait.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;

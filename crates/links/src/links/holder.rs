@@ -24,8 +24,9 @@ pub(crate) struct Holder {
 const SEARCH: Duration = Duration::from_millis(100);
 
 impl Holder {
-    /// The process that has a bpf_link of the program. `None`: it cannot be seen from here (another user's, or in another pid
-    /// namespace), there is none (`ip link set ... xdp`), or there are too many processes to look at.
+    /// The process that has a bpf_link of the program. `None`: it cannot be seen from here (another
+    /// user's, or in another pid namespace), there is none (`ip link set ... xdp`), or there are
+    /// too many processes to look at.
     ///
     /// `likely`: processes to look at first.
     pub(crate) fn find(program: u32, likely: &[u32]) -> Option<Self> {
@@ -42,8 +43,9 @@ impl Holder {
             .find_map(|process| Self::look_at(process, program))
     }
 
-    /// The process that says in its statistics that it has the interface's queues: one that has taken its XDP program away, because
-    /// it uses none of them at the moment, can be found in no other way where the kernel has no `XDP_DIAG`.
+    /// The process that says in its statistics that it has the interface's queues: one that has
+    /// taken its XDP program away, because it uses none of them at the moment, can be found in no
+    /// other way where the kernel has no `XDP_DIAG`.
     pub(crate) fn find_resting(segment: &Segment, index: u32, name: &str) -> Option<Self> {
         let deadline = Instant::now() + SEARCH;
         let own = sys::process_id();
@@ -97,7 +99,8 @@ impl Holder {
         }
     }
 
-    /// Whether it says in its statistics that it does not have the interface any more. One that says nothing is believed to.
+    /// Whether it says in its statistics that it does not have the interface any more. One that
+    /// says nothing is believed to.
     pub(super) fn has_left(&self, segment: &Segment, index: u32, name: &str) -> bool {
         shows(segment, self.process.cast_unsigned(), index, name) == Some(false)
     }
@@ -129,7 +132,8 @@ fn network_namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
-/// Whether `/proc/PID/fdinfo/FD` is that of a link of an XDP program. Each line is a name, a colon, a tab and a value.
+/// Whether `/proc/PID/fdinfo/FD` is that of a link of an XDP program. Each line is a name, a colon,
+/// a tab and a value.
 fn is_link_of(info: &str, program: u32) -> bool {
     let has = |key: &str, value: &str| {
         info.lines().any(|line| {

@@ -1,7 +1,8 @@
-//! Interfaces of which the process makes no use are left to others: one that has handed its sockets to its children or to the kernel
-//! would keep everybody else from going past the kernel.
+//! Interfaces of which the process makes no use are left to others: one that has handed its sockets
+//! to its children or to the kernel would keep everybody else from going past the kernel.
 //!
-//! To open one again takes milliseconds and frames. So a process that comes back keeps it longer each time.
+//! To open one again takes milliseconds and frames. So a process that comes back keeps it longer
+//! each time.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -55,8 +56,8 @@ impl IdleTime {
 }
 
 impl<S: Receiver> Links<S> {
-    /// To be called twice a second: whether an interface has been of no use for a while, so that it might be
-    /// [left](Self::leave_idle).
+    /// To be called twice a second: whether an interface has been of no use for a while, so that it
+    /// might be [left](Self::leave_idle).
     pub fn has_idle(&self) -> bool {
         let mut times = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_idle = false;
@@ -70,8 +71,8 @@ impl<S: Receiver> Links<S> {
         has_idle
     }
 
-    /// Leaves interfaces to other processes that have been of no use for a while. Whoever needs one later opens it again. Returns whether
-    /// there were any. Under the control lock.
+    /// Leaves interfaces to other processes that have been of no use for a while. Whoever needs one
+    /// later opens it again. Returns whether there were any. Under the control lock.
     pub fn leave_idle(&self) -> bool {
         let mut times = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let is_idle = |interface: &Interface<S>| {
@@ -89,8 +90,8 @@ impl<S: Receiver> Links<S> {
         !left.is_empty()
     }
 
-    /// Leaves interfaces to other processes by which nobody receives here, and waits until they are free again. Returns whether there
-    /// were any. Under the control lock.
+    /// Leaves interfaces to other processes by which nobody receives here, and waits until they are
+    /// free again. Returns whether there were any. Under the control lock.
     pub fn leave_unused(&self) -> bool {
         let left = self.leave(|_| true);
         for interface in &left {
@@ -106,7 +107,8 @@ impl<S: Receiver> Links<S> {
 
     /// Leaves those of the open interfaces that `may_go` and that have no flow.
     ///
-    /// The frames in their rings are lost to the pool, so a process does not do this again and again.
+    /// The frames in their rings are lost to the pool, so a process does not do this again and
+    /// again.
     fn leave(&self, may_go: impl Fn(&Interface<S>) -> bool) -> Vec<&'static Interface<S>> {
         if self.pool.free_count() < self.pool.frame_count() as usize / 2 {
             return Vec::new();

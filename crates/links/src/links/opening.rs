@@ -54,7 +54,8 @@ impl<S: Receiver> Links<S> {
         }
     }
 
-    /// What steers a resting interface comes back to the one that has its index where the thread is.
+    /// What steers a resting interface comes back to the one that has its index where the thread
+    /// is.
     fn may_steer(&self, interface: &Interface<S>) -> bool {
         !interface.is_resting() || self.network.is_here()
     }
@@ -103,7 +104,8 @@ impl<S: Receiver> Links<S> {
     ) -> Result<&'static Interface<S>, NotOpen> {
         let failed_before = before.is_some();
         let spec = facts.spec;
-        // To find that out by opening the device takes milliseconds, in every child that has sockets of its own.
+        // To find that out by opening the device takes milliseconds, in every child that has
+        // sockets of its own.
         let opened = match self.network.xdp_program(spec.index) {
             Some(_) => Err(OpenError {
                 what: "another XDP program is attached".to_owned(),
@@ -163,7 +165,8 @@ impl<S: Receiver> Links<S> {
         self.have_opened(spec, port)
     }
 
-    /// Of its own, so that its values need no stack while the device is being opened: threads may have little.
+    /// Of its own, so that its values need no stack while the device is being opened: threads may
+    /// have little.
     #[inline(never)]
     fn have_opened(
         &self,
@@ -255,7 +258,8 @@ impl<S: Receiver> Links<S> {
         }
     }
 
-    /// An open interface has, perhaps, other addresses. What another thread has found earlier, and says later, does not stay.
+    /// An open interface has, perhaps, other addresses. What another thread has found earlier, and
+    /// says later, does not stay.
     fn follow_addresses(&self, interface: &Interface<S>) {
         let index = interface.spec().index;
         let look = || {

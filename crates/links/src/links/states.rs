@@ -1,7 +1,7 @@
 //! Which interfaces were opened, are being opened, or could not be.
 //!
-//! To open a device takes milliseconds to seconds. No lock is held meanwhile; only who needs that very interface for a socket that is
-//! being bound waits for it.
+//! To open a device takes milliseconds to seconds. No lock is held meanwhile; only who needs that
+//! very interface for a socket that is being bound waits for it.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -150,7 +150,8 @@ impl<S: Receiver> States<S> {
         }
     }
 
-    /// Gives what could not be opened, or was lost, another chance; not what a living process holds.
+    /// Gives what could not be opened, or was lost, another chance; not what a living process
+    /// holds.
     pub(super) fn forget_failed(&self) {
         self.states().retain(|_, state| match state {
             State::Open(interface) => !interface.is_lost(),

@@ -1,8 +1,9 @@
 //! Interfaces that another process holds: who that is, and taking them over when it has gone.
 //!
-//! The kernel does not announce that an XDP program has left an interface, but the end of a process can be waited for
-//! (pidfd_open(2)): the internal thread does. Sockets that wait for an interface are the kernel's meanwhile and sleep in calls
-//! from which they can be woken, so that they can go over at any moment.
+//! The kernel does not announce that an XDP program has left an interface, but the end of a process
+//! can be waited for (pidfd_open(2)): the internal thread does. Sockets that wait for an interface
+//! are the kernel's meanwhile and sleep in calls from which they can be woken, so that they can go
+//! over at any moment.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +46,8 @@ impl<S: Receiver> Links<S> {
         has_left
     }
 
-    /// Whether an interface is in the hands of another process: the internal thread waits for its end.
+    /// Whether an interface is in the hands of another process: the internal thread waits for its
+    /// end.
     pub fn waits_for_holder(&self) -> bool {
         self.is_held.load(Ordering::Relaxed)
     }
@@ -70,7 +72,8 @@ impl<S: Receiver> Links<S> {
         NotOpen::held(name, holder)
     }
 
-    /// An interface is among those that could not be opened: has the internal thread wait for its holder's end.
+    /// An interface is among those that could not be opened: has the internal thread wait for its
+    /// holder's end.
     pub(super) fn wait_for_holder(&self) {
         self.is_held.store(true, Ordering::SeqCst);
         self.internal_thread.call();
@@ -141,7 +144,8 @@ impl<S: Receiver> Links<S> {
         for (index, name, has_it, is_due) in waiting {
             let is_held =
                 !has_left && has_it.unwrap_or_else(|| self.network.xdp_program(index).is_some());
-            // If it is nobody's just after an attempt, the device has not noticed the end of its holder yet.
+            // If it is nobody's just after an attempt, the device has not noticed the end of its
+            // holder yet.
             soon |= has_it.is_none() && !is_due;
             if !is_held {
                 log::info!("{name}: nobody holds it any more");

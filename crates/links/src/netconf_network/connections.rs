@@ -10,7 +10,8 @@ use netconf::{TcpConnectionInfo, TcpEnds, TcpSockets};
 
 use crate::network::{KernelConnection, KernelConnections};
 
-/// Those of one network namespace. The two have a lock each: who asks need not wait for who is told.
+/// Those of one network namespace. The two have a lock each: who asks need not wait for who is
+/// told.
 #[derive(Debug)]
 pub(super) struct Connections {
     ends: Mutex<TcpEnds>,

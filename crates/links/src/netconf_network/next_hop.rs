@@ -12,7 +12,8 @@ use crate::netconf_network::settings::{conf, hop_limit_of};
 use crate::network::{Network, NextHop, NextHopKey, Resolution, RouteMetrics};
 use crate::reason::Reason;
 
-/// Neighbours in use that are remembered; more are not kept verified beyond what the kernel does by itself.
+/// Neighbours in use that are remembered; more are not kept verified beyond what the kernel does by
+/// itself.
 const USED_NEIGHBOURS_MAX: usize = 4096;
 
 const IPPROTO_TCP: u8 = libc::IPPROTO_TCP as u8;

@@ -1,6 +1,7 @@
 //! Settings of the network in /proc/sys.
 
-/// The hop limit that an interface has from a router, or by configuration (`ip6_dst_hoplimit`, net/ipv6/output_core.c).
+/// The hop limit that an interface has from a router, or by configuration (`ip6_dst_hoplimit`,
+/// net/ipv6/output_core.c).
 pub(super) fn hop_limit_of(link: &str) -> u8 {
     let path = format!("/proc/sys/net/ipv6/conf/{link}/hop_limit");
     let text = std::fs::read_to_string(path).ok();

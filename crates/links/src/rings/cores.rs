@@ -19,8 +19,9 @@ pub fn leave_thread_free() {
 /// How many threads each core was given.
 static THREADS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
 
-/// The calling thread's core, on which it stays from here on. As in the original a thread that may run on one core only is there
-/// already; others get the one that fewest have, their present one if that makes no great difference.
+/// The calling thread's core, on which it stays from here on. As in the original a thread that may
+/// run on one core only is there already; others get the one that fewest have, their present one if
+/// that makes no great difference.
 pub(super) fn attach_thread() -> u32 {
     if let Some(core) = CORE.get() {
         return core;

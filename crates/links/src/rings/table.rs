@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::RingKey;
 
-/// The rings of one interface: a key has a ring for as long as anybody uses it. While there are more keys than rings, those that
-/// come get the ring that fewest have.
+/// The rings of one interface: a key has a ring for as long as anybody uses it. While there are
+/// more keys than rings, those that come get the ring that fewest have.
 #[derive(Debug)]
 pub(crate) struct RingTable {
     /// How many keys have each ring.

@@ -1,7 +1,8 @@
 //! Wake-ups that wait until a ring is unlocked.
 //!
-//! Who is woken may take the CPU from its waker at once, and then needs what that has locked: instead of one switch between threads there
-//! are three, and on a CPU that many share each packet costs them.
+//! Who is woken may take the CPU from its waker at once, and then needs what that has locked:
+//! instead of one switch between threads there are three, and on a CPU that many share each packet
+//! costs them.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -19,8 +20,8 @@ thread_local! {
     static WAITERS: Cell<Vec<Arc<Waiter>>> = const { Cell::new(Vec::new()) };
 }
 
-/// While it is there, its thread wakes nobody. Whoever it would have woken it wakes in the end: it is to be made before any lock is
-/// taken, and to go when all are given back.
+/// While it is there, its thread wakes nobody. Whoever it would have woken it wakes in the end: it
+/// is to be made before any lock is taken, and to go when all are given back.
 #[derive(Debug)]
 pub struct WakesLater {
     /// The state is the outer one's to end.

@@ -13,8 +13,9 @@ pub struct WaitQueue {
 }
 
 impl WaitQueue {
-    /// Registers a sleeper. Before it sleeps it must look at the object once more, under the object's lock: then
-    /// either it sees what was delivered, or the deliverer, who took the lock later, sees its count.
+    /// Registers a sleeper. Before it sleeps it must look at the object once more, under the
+    /// object's lock: then either it sees what was delivered, or the deliverer, who took the lock
+    /// later, sees its count.
     pub fn add(&self, waiter: &Arc<Waiter>) {
         self.lock().push(Arc::clone(waiter));
         self.count.fetch_add(1, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Memberships as files of `/proc` list them. Nobody tells of changes: the files are read again and again.
+//! Memberships as files of `/proc` list them. Nobody tells of changes: the files are read again and
+//! again.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -140,8 +141,9 @@ impl List {
     }
 }
 
-/// A head, and then for each interface `2\teth0      :     1      V3` and its groups: `\t\t\t\t010000E0     1 0:00000000\t\t0`, octets as they
-/// lie in memory. `None`: a line is something else.
+/// A head, and then for each interface `2\teth0      :     1      V3` and its groups:
+/// `\t\t\t\t010000E0     1 0:00000000\t\t0`, octets as they lie in memory. `None`: a line is
+/// something else.
 fn parse_v4(text: &str) -> Option<Groups> {
     let mut lines = text.lines();
     if !lines.next()?.starts_with("Idx") {

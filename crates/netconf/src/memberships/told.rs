@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::framing::{Messages, attributes};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
 
-/// Kept current by notifications of an interface's first membership in a group and of the end of its last.
+/// Kept current by notifications of an interface's first membership in a group and of the end of
+/// its last.
 #[derive(Debug)]
 pub(super) struct Told {
     connection: Connection,

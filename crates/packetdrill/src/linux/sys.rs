@@ -1,4 +1,5 @@
-//! The system calls of scripts, each behind a safe function that returns its result or an error number.
+//! The system calls of scripts, each behind a safe function that returns its result or an error
+//! number.
 
 use std::fs;
 use std::io;

@@ -48,7 +48,8 @@ impl Ends {
     }
 }
 
-/// Starts the thread. Its first answer is to no call and says that it is ready. It ends when the sender of calls is gone.
+/// Starts the thread. Its first answer is to no call and says that it is ready. It ends when the
+/// sender of calls is gone.
 pub(crate) fn spawn(
     namespace: Arc<Namespace>,
     ends: Ends,

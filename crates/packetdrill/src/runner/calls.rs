@@ -63,7 +63,8 @@ impl Run<'_> {
         }
     }
 
-    /// Judges the call that was under way if it has returned: what it gave, such as a descriptor, may be needed.
+    /// Judges the call that was under way if it has returned: what it gave, such as a descriptor,
+    /// may be needed.
     pub(super) fn judge_returned(&mut self) -> Stepped {
         let Some(pending) = self.pending.take() else {
             return Ok(());
@@ -268,7 +269,8 @@ fn compare_number(name: &str, wanted: &Expression, actual: &[i64]) -> Result<(),
     }
 }
 
-/// `actual` has descriptor and events by turns. The script's events may stand in a list or by themselves.
+/// `actual` has descriptor and events by turns. The script's events may stand in a list or by
+/// themselves.
 fn compare_events(
     wanted: &Expression,
     actual: &[i64],

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::script::{IpFields, TcpOption, TcpSegment, Tos, flags};
 use crate::stack::Segment;
 
-/// One segment of a script; several on the wire may make it up, as segmentation offload would make them from it.
+/// One segment of a script; several on the wire may make it up, as segmentation offload would make
+/// them from it.
 pub(super) struct Expectation<'script> {
     wanted: &'script TcpSegment,
     ip: IpFields,
@@ -31,7 +32,8 @@ impl<'script> Expectation<'script> {
         }
     }
 
-    /// Takes the next segment; true if nothing is missing after it. The error tells which field differs.
+    /// Takes the next segment; true if nothing is missing after it. The error tells which field
+    /// differs.
     pub(super) fn accept(&mut self, actual: &Segment) -> Result<bool, String> {
         let wanted = self.wanted;
         let len = u32::try_from(actual.payload.len()).expect("a segment's length fits");
@@ -116,7 +118,8 @@ fn compare(what: &str, wanted: u32, actual: u32) -> Result<(), String> {
     Err(format!("the {what} differs: {actual} instead of {wanted}"))
 }
 
-/// Equal in order and value; the sender's own timestamps are compared elsewhere, and the echoed one is exact.
+/// Equal in order and value; the sender's own timestamps are compared elsewhere, and the echoed one
+/// is exact.
 fn same_options(wanted: &[TcpOption], actual: &[TcpOption]) -> bool {
     let is_echo_of = |wanted: &TcpOption, actual: &TcpOption| match (wanted, actual) {
         (TcpOption::Timestamp { ecr: wanted, .. }, TcpOption::Timestamp { ecr: actual, .. }) => {

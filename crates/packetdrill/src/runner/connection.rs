@@ -8,8 +8,8 @@ use crate::stack::{Segment, Setup, octet};
 /// The first port of the peer that the script plays; each passive connection has another.
 const FIRST_REMOTE_PORT: u16 = 53_055;
 
-/// One connection at a time, as in the original: the one of the last `connect`, or of the last SYN that arrived after
-/// the last `listen`.
+/// One connection at a time, as in the original: the one of the last `connect`, or of the last SYN
+/// that arrived after the last `listen`.
 pub(super) struct Connection {
     bind_port: u16,
     base_isn: u32,
@@ -45,7 +45,8 @@ struct Isn {
 }
 
 impl Isn {
-    /// Numbers of a SYN are the script's own, those of other segments are relative to the initial one.
+    /// Numbers of a SYN are the script's own, those of other segments are relative to the initial
+    /// one.
     fn to_wire(self, number: u32, is_syn: bool) -> u32 {
         let number = number.wrapping_add(self.wire);
         if is_syn {
@@ -203,7 +204,8 @@ impl Connection {
         })
     }
 
-    /// The wire's timestamp for the script's `ecr`: the one that was sent, or as far from the first.
+    /// The wire's timestamp for the script's `ecr`: the one that was sent, or as far from the
+    /// first.
     fn echo(&self, ecr: u32) -> Result<u32, String> {
         if let Some(sent) = self.timestamps.get(&ecr) {
             return Ok(*sent);
@@ -233,8 +235,8 @@ impl Connection {
         script
     }
 
-    /// Notes which timestamp the script gives to `actual`'s, puts the script's numbers in `actual`, and tells by how
-    /// many ticks they differ, if both have timestamps.
+    /// Notes which timestamp the script gives to `actual`'s, puts the script's numbers in `actual`,
+    /// and tells by how many ticks they differ, if both have timestamps.
     pub(super) fn map_timestamp(
         &mut self,
         wanted: &TcpSegment,

@@ -4,7 +4,8 @@ use crate::parse;
 use crate::script::TcpOption;
 use crate::stack::octet;
 
-/// A stack that sends what it was told to, when it was told to, and whose calls return what they were told to.
+/// A stack that sends what it was told to, when it was told to, and whose calls return what they
+/// were told to.
 #[derive(Default)]
 struct Puppet {
     now: Duration,

@@ -10,8 +10,8 @@ use crate::schema::FieldKind;
 /// An address and a port that change together.
 ///
 /// The address is stored as 16 bytes; IPv4 in its mapped form (`::ffff:a.b.c.d`), and a mapped
-/// address reads back as IPv4. IPv6 flow labels are not kept, and scopes of link-local unicast addresses
-/// only, which say nothing without: older readers find the address alone.
+/// address reads back as IPv4. IPv6 flow labels are not kept, and scopes of link-local unicast
+/// addresses only, which say nothing without: older readers find the address alone.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Endpoint {

@@ -10,7 +10,8 @@ use crate::schema::FieldKind;
 
 /// The first bucket ends here, nanoseconds, as a power of two.
 const FIRST_BITS: u32 = 5;
-/// Buckets between two powers of two, as a power of two: a bucket is at most a quarter wider than its beginning.
+/// Buckets between two powers of two, as a power of two: a bucket is at most a quarter wider than
+/// its beginning.
 const PARTS_BITS: u32 = 2;
 /// The last bucket begins at 0.45 seconds.
 const BUCKETS: usize = 96;
@@ -70,7 +71,8 @@ fn begin(index: usize) -> u64 {
     ((1 << PARTS_BITS) + part) << (octave + (FIRST_BITS - PARTS_BITS) as usize)
 }
 
-/// What a [`Histogram`] held at one moment: buckets and their counts, shortest times first, without those that are 0.
+/// What a [`Histogram`] held at one moment: buckets and their counts, shortest times first, without
+/// those that are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution(Vec<(usize, u64)>);
 
@@ -87,7 +89,8 @@ impl Distribution {
             .fold(0, |total, (_, count)| total.saturating_add(*count))
     }
 
-    /// The nanoseconds that the given share of the times (0 to 1) does not exceed, to a quarter. `None`: nothing was recorded.
+    /// The nanoseconds that the given share of the times (0 to 1) does not exceed, to a quarter.
+    /// `None`: nothing was recorded.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = self.count() as f64 * share;
         let mut seen = 0_u64;

@@ -7,7 +7,8 @@ use crate::field::{Field, Value};
 use crate::mapping::EntryView;
 use crate::schema::FieldKind;
 
-/// Codes that are counted apart, 0 up to this number, exclusive. What has a higher one is counted with the highest of these.
+/// Codes that are counted apart, 0 up to this number, exclusive. What has a higher one is counted
+/// with the highest of these.
 pub const REASON_CODES: u32 = 64;
 
 const SIZE: usize = REASON_CODES as usize;
@@ -43,7 +44,8 @@ impl Default for ReasonCounters {
     }
 }
 
-/// What [`ReasonCounters`] held at one moment: codes and their counts, in the order of the codes, without those that are 0.
+/// What [`ReasonCounters`] held at one moment: codes and their counts, in the order of the codes,
+/// without those that are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReasonCounts(Vec<(u32, u64)>);
 

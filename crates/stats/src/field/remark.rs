@@ -9,8 +9,8 @@ use crate::schema::FieldKind;
 
 /// Text of at most 8 × `WORDS` bytes, padded with zeros, that may be replaced at any time.
 ///
-/// `version` is odd while the words are stored. A reader that finds it odd, or another one afterwards, reads again; one
-/// that meets a writer who stopped half-way shows no text.
+/// `version` is odd while the words are stored. A reader that finds it odd, or another one
+/// afterwards, reads again; one that meets a writer who stopped half-way shows no text.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Remark<const WORDS: usize> {
@@ -25,7 +25,8 @@ impl<const WORDS: usize> Remark<WORDS> {
     /// Bytes of text that fit.
     pub const CAPACITY_BYTES: usize = WORDS * 8;
 
-    /// Stores `text`, cut at a character boundary when it is too long and at a zero byte. One thread at a time.
+    /// Stores `text`, cut at a character boundary when it is too long and at a zero byte. One
+    /// thread at a time.
     pub fn set(&self, text: &str) {
         let version = self.version.load(Ordering::Relaxed) | 1;
         self.version.store(version, Ordering::Relaxed);

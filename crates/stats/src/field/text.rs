@@ -81,8 +81,8 @@ impl<const WORDS: usize> Field for Text<WORDS> {
     }
 }
 
-/// The text in words as they lie in memory, up to the first zero byte. Control characters are replaced because the text may
-/// come from a hostile file and ends on a terminal.
+/// The text in words as they lie in memory, up to the first zero byte. Control characters are
+/// replaced because the text may come from a hostile file and ends on a terminal.
 pub(super) fn decode(words: impl Iterator<Item = u64>) -> String {
     let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();

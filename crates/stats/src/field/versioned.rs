@@ -5,9 +5,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Words of one copy.
 pub(crate) const COPY_WORDS: usize = 3;
 
-/// Two copies of the words exist and `version` says which one is current. The writer fills the other copy and then moves
-/// on, so a reader that sees the same version before and after has an untorn copy, and a writer that stops half-way
-/// (killed, preempted) never blocks a reader.
+/// Two copies of the words exist and `version` says which one is current. The writer fills the
+/// other copy and then moves on, so a reader that sees the same version before and after has an
+/// untorn copy, and a writer that stops half-way (killed, preempted) never blocks a reader.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Versioned {
@@ -44,7 +44,8 @@ impl Versioned {
     }
 }
 
-/// `load` reads the word at an index counted from `version`, relaxed. `None`: the words change all the time.
+/// `load` reads the word at an index counted from `version`, relaxed. `None`: the words change all
+/// the time.
 pub(crate) fn read(load: impl Fn(usize) -> u64) -> Option<[u64; COPY_WORDS]> {
     for _ in 0..ATTEMPTS {
         let version = load(0);

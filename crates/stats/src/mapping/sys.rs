@@ -76,13 +76,15 @@ pub(crate) fn set_mode(fd: c_int, mode: libc::mode_t) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_fchmod, fd, c_long::from(mode)) }).map(drop)
 }
 
-/// Says that this process uses the file, for as long as it has it open or mapped. Whoever cannot say so is not stopped.
+/// Says that this process uses the file, for as long as it has it open or mapped. Whoever cannot
+/// say so is not stopped.
 pub(crate) fn lock(fd: &Fd) {
     // SAFETY: takes plain numbers.
     let _ = unsafe { libc::syscall(libc::SYS_flock, fd.0, libc::LOCK_EX | libc::LOCK_NB) };
 }
 
-/// Whether a process uses the file, perhaps one of another PID namespace. What cannot be opened is used by nobody.
+/// Whether a process uses the file, perhaps one of another PID namespace. What cannot be opened is
+/// used by nobody.
 pub(crate) fn is_locked(path: &CStr) -> bool {
     let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let Ok(fd) = open(path, flags, 0) else {
@@ -93,7 +95,8 @@ pub(crate) fn is_locked(path: &CStr) -> bool {
     check(result).is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK))
 }
 
-/// Whether something at the path, or a symbolic link there, belongs to another user than the one that this process acts for.
+/// Whether something at the path, or a symbolic link there, belongs to another user than the one
+/// that this process acts for.
 pub(crate) fn is_of_another_user(path: &CStr) -> bool {
     // SAFETY: takes nothing.
     let user = unsafe { libc::syscall(libc::SYS_geteuid) };
@@ -101,7 +104,8 @@ pub(crate) fn is_of_another_user(path: &CStr) -> bool {
     status.is_ok_and(|status| c_long::from(status.st_uid) != user)
 }
 
-/// Whether a regular file is at the path, no symbolic link, that belongs to the user that this process acts for; for root to any.
+/// Whether a regular file is at the path, no symbolic link, that belongs to the user that this
+/// process acts for; for root to any.
 pub(crate) fn is_own_regular_file(path: &CStr) -> bool {
     let user = effective_user();
     let status = status(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW);
@@ -205,7 +209,8 @@ impl From<libc::stat> for FileId {
 
 fn status(directory: c_int, path: &CStr, flags: c_int) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the path ends with a zero byte and `status` has the kernel's structure on 64-bit Linux.
+    // SAFETY: the path ends with a zero byte and `status` has the kernel's structure on 64-bit
+    // Linux.
     let result = unsafe {
         libc::syscall(
             libc::SYS_newfstatat,
@@ -238,8 +243,8 @@ pub(crate) fn file_size_limit() -> io::Result<u64> {
     Ok(unsafe { limit.assume_init() }.rlim_cur)
 }
 
-/// The process id, asked of the kernel each time: a value kept from before a fork would be the parent's, whose memory a child of
-/// vfork(2) shares. Async-signal-safe.
+/// The process id, asked of the kernel each time: a value kept from before a fork would be the
+/// parent's, whose memory a child of vfork(2) shares. Async-signal-safe.
 pub fn process_id() -> libc::pid_t {
     // SAFETY: takes no argument.
     let pid = unsafe { libc::syscall(libc::SYS_getpid) };

@@ -1,5 +1,5 @@
-//! A mapped file that somebody truncates: the next access raises `SIGBUS`, which would end the process. Its handler puts zeros in
-//! the place of the mapping instead, and the access goes on.
+//! A mapped file that somebody truncates: the next access raises `SIGBUS`, which would end the
+//! process. Its handler puts zeros in the place of the mapping instead, and the access goes on.
 
 use std::io;
 use std::ptr::NonNull;
@@ -54,8 +54,8 @@ pub(super) fn forget(base: NonNull<u8>) {
     }
 }
 
-/// For a handler of `SIGBUS`: whether the address lies in a file that this crate has mapped, and the access can be repeated now.
-/// What was counted is lost to readers. Async-signal-safe.
+/// For a handler of `SIGBUS`: whether the address lies in a file that this crate has mapped, and
+/// the access can be repeated now. What was counted is lost to readers. Async-signal-safe.
 pub fn survive_truncation(address: usize) -> bool {
     PLACES.iter().any(|place| {
         let base = place.base.load(Ordering::Acquire);
@@ -69,8 +69,8 @@ pub fn survive_truncation(address: usize) -> bool {
     })
 }
 
-/// Has this process survive files that are truncated while it reads them, for programs of one's own: it installs a handler for
-/// `SIGBUS`.
+/// Has this process survive files that are truncated while it reads them, for programs of one's
+/// own: it installs a handler for `SIGBUS`.
 ///
 /// # Errors
 /// The system has refused the handler.

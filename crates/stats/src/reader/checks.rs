@@ -41,8 +41,8 @@ pub(super) fn mappable_bytes(file: &fs::File, path: &Path) -> Result<usize, Read
     }
 }
 
-/// That the file is the process's, and not one that another user has put in its place. Root's is that of a process that has
-/// become another user since.
+/// That the file is the process's, and not one that another user has put in its place. Root's is
+/// that of a process that has become another user since.
 pub(super) fn check_owner(file: &fs::File, pid: u32, path: &Path) -> Result<(), ReadError> {
     let owner = file_status(file, path)?.uid();
     let is_foreign = owner != 0 && process_users(pid).is_some_and(|users| !users.contains(&owner));
@@ -61,8 +61,8 @@ pub(super) fn file_status(file: &fs::File, path: &Path) -> Result<fs::Metadata, 
     })
 }
 
-/// Checks everything that later reads rely on. Each word is loaded once, so a writer that changes it
-/// afterwards changes nothing here.
+/// Checks everything that later reads rely on. Each word is loaded once, so a writer that changes
+/// it afterwards changes nothing here.
 pub(super) fn check_header(
     mapping: &ReadMapping,
     file_bytes: usize,

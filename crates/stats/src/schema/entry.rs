@@ -1,8 +1,8 @@
 //! What an entry's table becomes.
 
-/// Makes an entry of its table: name, type, unit and meaning of every field. The first group shares a cache line with the
-/// entry's generation, every further group starts a line of its own. A group after `+` has [`SHARES`](crate::SHARES) lines, which readers
-/// add up.
+/// Makes an entry of its table: name, type, unit and meaning of every field. The first group shares
+/// a cache line with the entry's generation, every further group starts a line of its own. A group
+/// after `+` has [`SHARES`](crate::SHARES) lines, which readers add up.
 macro_rules! entry {
     (
         $(#[$stats_doc:meta])* $stats:ident,
@@ -23,7 +23,8 @@ macro_rules! entry {
             $( #[doc = $help] pub $name: $type, )*
             $( $line: $crate::schema::LineStart, $( #[doc = $line_help] pub $line_name: $line_type, )* )*
             $(
-                /// The first is everybody's, each other of one thread: see [`Shares`](crate::Shares).
+                /// The first is everybody's, each other of one thread: see
+                /// [`Shares`](crate::Shares).
                 pub $shares: [$share; $crate::SHARES],
             )?
         }

@@ -48,8 +48,8 @@ pub(super) fn make_file(path: &CStr) -> Result<sys::Fd, CreateError> {
     sys::create_new(path).map_err(during("creation"))
 }
 
-/// Whether it is this process that has locked the file, as the program that it was before exec(3): children of that have the lock
-/// still.
+/// Whether it is this process that has locked the file, as the program that it was before exec(3):
+/// children of that have the lock still.
 fn is_left_locked_by_us(path: &CStr) -> bool {
     let process = sys::process_id();
     let Ok(file) = sys::device_and_inode_at(path) else {
@@ -66,7 +66,8 @@ fn is_left_locked_by_us(path: &CStr) -> bool {
         && read("/proc/self/maps").is_some_and(|maps| !has_mapping(&maps, file))
 }
 
-/// Lines like `3: FLOCK  ADVISORY  WRITE 712 00:1a:1234 0 EOF` (proc_locks(5)). Waiting ones have an arrow before the kind.
+/// Lines like `3: FLOCK  ADVISORY  WRITE 712 00:1a:1234 0 EOF` (proc_locks(5)). Waiting ones have
+/// an arrow before the kind.
 fn has_lock(locks: &str, process: libc::pid_t, (device, inode): (libc::dev_t, u64)) -> bool {
     let own = [
         process.to_string(),

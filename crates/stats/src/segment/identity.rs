@@ -17,8 +17,9 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// With the name that the process has for `ps` (`/proc/self/comm`, 15 bytes at most), which is that of a symbolic link by which the
-    /// program was started and not of what that leads to; an empty one where /proc is not mounted.
+    /// With the name that the process has for `ps` (`/proc/self/comm`, 15 bytes at most), which is
+    /// that of a symbolic link by which the program was started and not of what that leads to; an
+    /// empty one where /proc is not mounted.
     pub fn of_this_process(library_version: &str) -> Self {
         let mut buffer = [0; 64];
         let name = sys::open_for_reading(c"/proc/self/comm");

@@ -35,7 +35,8 @@ impl Owner {
         self.process == sys::process_id().cast_unsigned()
     }
 
-    /// The same without a system call. A child of vfork(2), which has its parent's memory, counts as that.
+    /// The same without a system call. A child of vfork(2), which has its parent's memory, counts
+    /// as that.
     #[inline]
     pub(crate) fn has_this_memory(&self) -> bool {
         match self.mark {
@@ -68,7 +69,8 @@ macro_rules! written_sections {
             }
         }
 
-        /// Entries for whoever counts in them; see [`Slot`] for what becomes of one that finds no room.
+        /// Entries for whoever counts in them; see [`Slot`] for what becomes of one that finds no
+        /// room.
         impl Segment {
             $( $(
                 /// An entry of the section of
@@ -184,7 +186,8 @@ impl<E: Entry + Shared> Section<E> {
     }
 }
 
-/// The entry of a ring for what comes after `before` others: closed, so that it can be written. `None` if the ring has no entries.
+/// The entry of a ring for what comes after `before` others: closed, so that it can be written.
+/// `None` if the ring has no entries.
 pub(super) fn next_of_ring<E: Entry>(entries: &[E], before: u64) -> Option<&E> {
     let place = usize::try_from(before).ok()?.checked_rem(entries.len())?;
     let entry = entries.get(place)?;

@@ -1,4 +1,5 @@
-//! What the segment itself writes: reasons, parameters, rules, notes, events, and the sockets that were closed.
+//! What the segment itself writes: reasons, parameters, rules, notes, events, and the sockets that
+//! were closed.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -47,8 +48,9 @@ impl OpenSockets {
 }
 
 impl Segment {
-    /// Takes note of something that has happened outside of the data path: its kind in a word, what it happened to, and what it
-    /// is. The last [`EVENTS`](crate::EVENTS) are kept. Subjects are cut at 16 bytes, texts at 128. From any thread.
+    /// Takes note of something that has happened outside of the data path: its kind in a word, what
+    /// it happened to, and what it is. The last [`EVENTS`](crate::EVENTS) are kept. Subjects are
+    /// cut at 16 bytes, texts at 128. From any thread.
     pub fn event(&self, kind: &str, subject: &str, text: &str) {
         let core = self.core;
         if !core.owner.has_this_memory() {
@@ -88,16 +90,16 @@ impl Segment {
         }
     }
 
-    /// Has `tell` called with each socket that [`remember_closed`](Self::remember_closed) gets, and with those that are still open
-    /// when the result is asked for them. To be called once.
+    /// Has `tell` called with each socket that [`remember_closed`](Self::remember_closed) gets, and
+    /// with those that are still open when the result is asked for them. To be called once.
     pub fn tell_of_end(&self, tell: fn(&SocketStats)) -> OpenSockets {
         let _ = self.core.told_of_end.set(tell);
         OpenSockets(self.core)
     }
 
-    /// Tells readers something about an interface, or about the process if `subject` is empty. A subject has one note for
-    /// each topic: a later text takes the place of an earlier one, and an empty text takes the note away. Subjects and topics
-    /// are cut at 16 bytes, texts at 256.
+    /// Tells readers something about an interface, or about the process if `subject` is empty. A
+    /// subject has one note for each topic: a later text takes the place of an earlier one, and an
+    /// empty text takes the note away. Subjects and topics are cut at 16 bytes, texts at 256.
     pub fn note(&self, subject: &str, topic: &str, text: &str) {
         if !self.core.owner.has_this_memory() {
             return;
@@ -145,7 +147,8 @@ impl Segment {
         }
     }
 
-    /// Stores what can be done about each reason, in the order of the codes. Texts are cut at 192 bytes.
+    /// Stores what can be done about each reason, in the order of the codes. Texts are cut at 192
+    /// bytes.
     pub fn reason_advice(&self, advice: &[&str]) {
         if self.core.owner.has_this_memory() {
             let entries = self.core.sections.reasons.entries;
@@ -166,7 +169,8 @@ impl Segment {
         }
     }
 
-    /// Stores the value of every parameter, in the order in which readers show them. To be called once.
+    /// Stores the value of every parameter, in the order in which readers show them. To be called
+    /// once.
     pub fn settings<'a>(&self, settings: impl Iterator<Item = Setting<'a>>) {
         let section = &self.core.sections.settings;
         if !self.core.owner.has_this_memory() {
@@ -185,8 +189,8 @@ impl Segment {
         }
     }
 
-    /// Stores what [`SocketStats::rule`] means: the rule `number`, counted from 1, and where it stands. Texts are cut at
-    /// 128 bytes.
+    /// Stores what [`SocketStats::rule`] means: the rule `number`, counted from 1, and where it
+    /// stands. Texts are cut at 128 bytes.
     pub fn describe_rule(&self, number: u32, rule: &str, origin: &str) {
         let section = &self.core.sections.rules;
         if !self.core.owner.has_this_memory() {

@@ -13,7 +13,8 @@ pub(crate) fn remote(index: u32) -> SocketAddr {
     SocketAddrV4::new(ip, 32_768 + (index & 31) as u16).into()
 }
 
-/// A linear congruential generator (Knuth's MMIX): a nanosecond, and no two neighbours in memory follow on each other.
+/// A linear congruential generator (Knuth's MMIX): a nanosecond, and no two neighbours in memory
+/// follow on each other.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -99,7 +99,8 @@ const TIMESTAMPS: Timestamps = Timestamps {
     echo: 1000,
 };
 
-/// Sends everything that can be sent and fetches everything that there is to know, as a driver does; the number of segments.
+/// Sends everything that can be sent and fetches everything that there is to know, as a driver
+/// does; the number of segments.
 #[inline]
 pub(crate) fn poll(
     connection: &mut Connection<Frame>,

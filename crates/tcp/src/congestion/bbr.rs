@@ -1,19 +1,25 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): sends at the rate at which the path delivers, and keeps in flight what that takes.
+//! BBR version 3 (draft-ietf-ccwg-bbr): sends at the rate at which the path delivers, and keeps in
+//! flight what that takes.
 //!
-//! The path is known by two measurements, the highest delivery rate and the shortest round trip, which cannot be made at the
-//! same time: one needs a queue, the other none. So the sender goes through states ([`State`]) that send faster than the path
-//! delivers, as fast, and slower. Losses bound the model instead of halving a window: in the long term what was in flight when
-//! more than 2 % of it were lost while the sender probed, in the short term the rate at which the path delivers after a loss.
+//! The path is known by two measurements, the highest delivery rate and the shortest round trip,
+//! which cannot be made at the same time: one needs a queue, the other none. So the sender goes
+//! through states ([`State`]) that send faster than the path delivers, as fast, and slower. Losses
+//! bound the model instead of halving a window: in the long term what was in flight when more than
+//! 2 % of it were lost while the sender probed, in the short term the rate at which the path
+//! delivers after a loss.
 //!
-//! The modules are the sections of the draft: what an acknowledgement measures (`samples`), the model of the path (`model`), the
-//! states (`startup`, `probe_bw`, `probe_rtt`), losses (`loss`), and what the sender is told (`control`).
+//! The modules are the sections of the draft: what an acknowledgement measures (`samples`), the
+//! model of the path (`model`), the states (`startup`, `probe_bw`, `probe_rtt`), losses (`loss`),
+//! and what the sender is told (`control`).
 //!
 //! Differences from the draft:
 //! * What is known at a transmission is kept for those of one moment together (`samples`).
-//! * The state for undoing is saved where an episode of recovery begins, not with the first loss of each of its rounds: the whole
-//!   episode is undone.
-//! * An echoed congestion mark counts as a round trip with losses above the threshold (the draft leaves the reaction open).
-//! * `BBR.extra_acked` is the highest of five to ten round trips instead of ten (as Linux's BBR has it).
+//! * The state for undoing is saved where an episode of recovery begins, not with the first loss of
+//!   each of its rounds: the whole episode is undone.
+//! * An echoed congestion mark counts as a round trip with losses above the threshold (the draft
+//!   leaves the reaction open).
+//! * `BBR.extra_acked` is the highest of five to ten round trips instead of ten (as Linux's BBR has
+//!   it).
 
 mod control;
 mod loss;
@@ -182,12 +188,14 @@ impl Bbr {
         self.sampler.on_sent(sent);
     }
 
-    /// An acknowledgement reports so many octets; [`Self::on_ack`] follows, or losses that it shows before.
+    /// An acknowledgement reports so many octets; [`Self::on_ack`] follows, or losses that it shows
+    /// before.
     pub(super) fn on_delivered(&mut self, octets: u32, now: Instant) {
         self.sampler.on_delivered(octets, now);
     }
 
-    /// The application has no more to send while the window has room for what is more than `in_flight` octets.
+    /// The application has no more to send while the window has room for what is more than
+    /// `in_flight` octets.
     pub(super) fn on_app_limited(&mut self, in_flight: u32) {
         self.sampler.mark_app_limited(in_flight);
     }

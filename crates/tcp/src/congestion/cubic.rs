@@ -1,10 +1,12 @@
-//! CUBIC (RFC 9438), in integers: octets, milliseconds, and 1/1024 octets for the Reno-friendly estimate.
+//! CUBIC (RFC 9438), in integers: octets, milliseconds, and 1/1024 octets for the Reno-friendly
+//! estimate.
 //!
-//! Difference from the RFC: with round trips below 100 microseconds the Reno-friendly estimate always grows by a segment a
-//! round (`alpha_cubic` of 1), as it does with Reno. The RFC has 9/17 at first, so that Reno gets as much with its deeper cuts.
-//! But those who share such paths are Linux's CUBIC: its clock ticks in milliseconds, and between two ticks its growth only
-//! gets faster, up to one and a half to two segments a round (measured with 20 us). There a flow that keeps to 9/17 has 0.9 of
-//! its goodput at 1 % loss, and with 1 it has as much.
+//! Difference from the RFC: with round trips below 100 microseconds the Reno-friendly estimate
+//! always grows by a segment a round (`alpha_cubic` of 1), as it does with Reno. The RFC has 9/17
+//! at first, so that Reno gets as much with its deeper cuts. But those who share such paths are
+//! Linux's CUBIC: its clock ticks in milliseconds, and between two ticks its growth only gets
+//! faster, up to one and a half to two segments a round (measured with 20 us). There a flow that
+//! keeps to 9/17 has 0.9 of its goodput at 1 % loss, and with 1 it has as much.
 
 use core::time::Duration;
 
@@ -137,8 +139,9 @@ impl Controller for Cubic {
 
 impl Epoch {
     fn begin(window: &Window, memory: Memory, now: Instant) -> Self {
-        // §4.2: K is the time to grow from the window at the start to W_max. Where that is less than the window (§4.8, §4.10:
-        // after a timeout, or after slow start ended without loss) the stage begins on the plateau.
+        // §4.2: K is the time to grow from the window at the start to W_max. Where that is less
+        // than the window (§4.8, §4.10: after a timeout, or after slow start ended without loss)
+        // the stage begins on the plateau.
         let missing = memory.w_max.saturating_sub(window.cwnd);
         Self {
             start: now,
@@ -169,7 +172,8 @@ impl Epoch {
             window.cwnd = cwnd.max(estimate).min(MAX_CWND);
             return;
         }
-        // §4.2: the target is W_cubic(t + RTT), within cwnd and 1.5 * cwnd; §4.4, §4.5: (target - cwnd) / cwnd per segment.
+        // §4.2: the target is W_cubic(t + RTT), within cwnd and 1.5 * cwnd; §4.4, §4.5: (target -
+        // cwnd) / cwnd per segment.
         let target = self
             .window_at(elapsed.saturating_add(rtt), window.mss)
             .clamp(cwnd, cwnd.saturating_add(cwnd / 2));
@@ -184,8 +188,9 @@ impl Epoch {
             .min(MAX_CWND);
     }
 
-    /// §4.3: `W_est = W_est + alpha_cubic * (segments_acked / cwnd)`, where `alpha_cubic` is 1, or `3 * (1 - beta) / (1 + beta)`,
-    /// that is 9/17, if it `is_halved`: until the window before the reduction is reached.
+    /// §4.3: `W_est = W_est + alpha_cubic * (segments_acked / cwnd)`, where `alpha_cubic` is 1, or
+    /// `3 * (1 - beta) / (1 + beta)`, that is 9/17, if it `is_halved`: until the window before the
+    /// reduction is reached.
     fn update_estimate(&mut self, cwnd: u32, acked: u32, mss: u32, is_halved: bool) {
         let (numerator, denominator) = if is_halved { (9, 17) } else { (1, 1) };
         let segments = u64::from(acked.min(cwnd)).saturating_mul(u64::from(mss));
@@ -195,7 +200,8 @@ impl Epoch {
         self.estimate = self.estimate.saturating_add(growth.unwrap_or(0));
     }
 
-    /// §4.2 equation 1: `W_cubic(t) = C * (t - K)^3 + W_max` with `C` = 0.4 segments per cubic second, in octets.
+    /// §4.2 equation 1: `W_cubic(t) = C * (t - K)^3 + W_max` with `C` = 0.4 segments per cubic
+    /// second, in octets.
     fn window_at(&self, elapsed: Duration, mss: u32) -> u32 {
         let elapsed_millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let distance = elapsed_millis
@@ -231,7 +237,8 @@ fn portion(value: u32, numerator: u32, denominator: u32) -> u32 {
     u32::try_from(quotient).unwrap_or(u32::MAX)
 }
 
-/// The largest integer whose cube is not above `value`: Newton's iteration from above, which falls until it is there.
+/// The largest integer whose cube is not above `value`: Newton's iteration from above, which falls
+/// until it is there.
 fn cube_root(value: u64) -> u64 {
     if value == 0 {
         return 0;

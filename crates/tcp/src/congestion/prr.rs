@@ -1,4 +1,5 @@
-//! Proportional rate reduction (RFC 9937): spreads the reduction of the window over the round trip of recovery.
+//! Proportional rate reduction (RFC 9937): spreads the reduction of the window over the round trip
+//! of recovery.
 
 use super::Window;
 
@@ -23,8 +24,8 @@ impl Prr {
         self.out = self.out.saturating_add(octets);
     }
 
-    /// RFC 9937 §6: sets the window to `in_flight`, as it is then, and `SndCnt`. `delivered` and `is_safe` are `DeliveredData` and
-    /// `SafeACK`.
+    /// RFC 9937 §6: sets the window to `in_flight`, as it is then, and `SndCnt`. `delivered` and
+    /// `is_safe` are `DeliveredData` and `SafeACK`.
     pub(super) fn on_delivered(
         &mut self,
         delivered: u32,
@@ -45,12 +46,14 @@ impl Prr {
                 .unwrap_or(u32::MAX)
                 .saturating_sub(self.out)
         } else {
-            // "If SafeACK: SndCnt += MSS" (slow start reduction bound), else conservative reduction bound.
+            // "If SafeACK: SndCnt += MSS" (slow start reduction bound), else conservative reduction
+            // bound.
             let bound = self.delivered.saturating_sub(self.out).max(delivered);
             let bound = bound.saturating_add(if is_safe { window.mss } else { 0 });
             bound.min(window.ssthresh.saturating_sub(in_flight))
         };
-        // "Force a fast retransmit upon entering recovery": a whole segment, of which octets fall short.
+        // "Force a fast retransmit upon entering recovery": a whole segment, of which octets fall
+        // short.
         if self.out == 0 {
             send_count = send_count.max(window.mss);
         }

@@ -1,7 +1,7 @@
 //! Taking back reductions that were not needed (RFC 4015, RFC 3708, RFC 5682).
 //!
-//! What shows it may come when the window has been reduced again. So two of them are remembered: each can be taken back while
-//! the other one stands.
+//! What shows it may come when the window has been reduced again. So two of them are remembered:
+//! each can be taken back while the other one stands.
 
 use crate::Instant;
 
@@ -19,8 +19,8 @@ pub(super) struct Before {
 }
 
 impl Congestion {
-    /// The window is about to be reduced: it and the algorithm's state were `window` and `state`. If `is_last_in_doubt`, the
-    /// reduction before may be taken back, too.
+    /// The window is about to be reduced: it and the algorithm's state were `window` and `state`.
+    /// If `is_last_in_doubt`, the reduction before may be taken back, too.
     pub(super) fn remember(&mut self, window: Window, state: State, is_last_in_doubt: bool) {
         let mut earlier = self.before_reduction.take().filter(|_| is_last_in_doubt);
         if let Some(earlier) = &mut earlier {
@@ -59,8 +59,9 @@ impl Congestion {
         self.phase = Phase::Open;
     }
 
-    /// The reduction before the last was not needed, the last one may have been: it is as if that one had reduced the window
-    /// from before both. Slow start brings what is in flight up to that (RFC 4015 §3.2 lets `ssthresh` be restored alike).
+    /// The reduction before the last was not needed, the last one may have been: it is as if that
+    /// one had reduced the window from before both. Slow start brings what is in flight up to that
+    /// (RFC 4015 §3.2 lets `ssthresh` be restored alike).
     #[cold]
     pub fn on_earlier_spurious(&mut self, now: Instant) {
         let Some(mut last) = self.before_reduction.take() else {

@@ -2,7 +2,8 @@ use super::*;
 
 const MSS: u32 = 1000;
 
-/// Drives a [`Congestion`] through round trips in which every segment arrives, until told otherwise.
+/// Drives a [`Congestion`] through round trips in which every segment arrives, until told
+/// otherwise.
 struct Flow {
     congestion: Congestion,
     now: Instant,
@@ -166,7 +167,8 @@ fn no_threshold_is_below_two_segments() {
     }
 }
 
-/// RFC 9937 §6: after a recovery the window is `ssthresh`; during it one segment leaves for about two delivered.
+/// RFC 9937 §6: after a recovery the window is `ssthresh`; during it one segment leaves for about
+/// two delivered.
 // Requirement: RFC 9937 6-1
 #[test]
 fn recovery_reduces_the_window_in_proportion() {
@@ -211,7 +213,8 @@ fn recovery_reduces_the_window_in_proportion() {
     assert_eq!(in_flight, 10 * MSS);
 }
 
-/// RFC 9937 §6: below `ssthresh` the conservative bound sends what was delivered, and one more per safe acknowledgement.
+/// RFC 9937 §6: below `ssthresh` the conservative bound sends what was delivered, and one more per
+/// safe acknowledgement.
 // Requirement: RFC 9937 6-2
 #[test]
 fn heavy_loss_is_followed_by_slow_start_only_while_acknowledgements_are_safe() {

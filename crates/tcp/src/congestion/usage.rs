@@ -1,5 +1,5 @@
-//! Whether the sender uses its window. One that it does not use says nothing about the network and must not grow
-//! (RFC 7661 §1; RFC 9438 §5.8, of application-limited flows).
+//! Whether the sender uses its window. One that it does not use says nothing about the network and
+//! must not grow (RFC 7661 §1; RFC 9438 §5.8, of application-limited flows).
 
 use crate::SeqNumber;
 
@@ -35,7 +35,8 @@ impl Usage {
         self.full
     }
 
-    /// In slow start using more than half is enough: what is sent in response to acknowledgements doubles.
+    /// In slow start using more than half is enough: what is sent in response to acknowledgements
+    /// doubles.
     pub(super) fn is_limited(&self, window: &Window) -> bool {
         self.full || (window.in_slow_start() && window.cwnd < self.most_in_flight.saturating_mul(2))
     }

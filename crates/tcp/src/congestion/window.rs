@@ -10,8 +10,8 @@ pub struct Ack {
     /// After the acknowledgement.
     pub snd_una: SeqNumber,
     pub snd_nxt: SeqNumber,
-    /// Octets that let the window grow: [`Self::delivered`] if `SND.UNA` has advanced or the network is known to reorder
-    /// segments much, else none (Linux's `tcp_may_raise_cwnd`).
+    /// Octets that let the window grow: [`Self::delivered`] if `SND.UNA` has advanced or the
+    /// network is known to reorder segments much, else none (Linux's `tcp_may_raise_cwnd`).
     pub acked: u32,
     /// Octets newly known to have arrived: cumulatively or selectively acknowledged.
     pub delivered: u32,
@@ -48,8 +48,8 @@ pub struct Reduction {
     pub snd_nxt: SeqNumber,
     /// Octets in flight, without those that are deemed lost.
     pub in_flight: u32,
-    /// Octets that were outstanding and not known to have arrived before the acknowledgement that gives the signal:
-    /// `RecoverFS` of RFC 9937 §6.
+    /// Octets that were outstanding and not known to have arrived before the acknowledgement that
+    /// gives the signal: `RecoverFS` of RFC 9937 §6.
     pub recover_flight_size: u32,
     /// It may still turn out that the reduction before was not needed.
     pub is_last_in_doubt: bool,
@@ -71,8 +71,8 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Slow start (RFC 5681 §3.1 with RFC 3465): grows by `acked`, not beyond `ssthresh`. Returns what of `acked` is left for
-    /// congestion avoidance.
+    /// Slow start (RFC 5681 §3.1 with RFC 3465): grows by `acked`, not beyond `ssthresh`. Returns
+    /// what of `acked` is left for congestion avoidance.
     pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self
             .cwnd

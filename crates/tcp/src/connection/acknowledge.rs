@@ -19,8 +19,8 @@ impl<P: Payload> Connection<P> {
                 self.report_ack(now, segment, false);
                 Verdict::Continue
             }
-            // RFC 5961 §5.2: "All incoming segments whose ACK value doesn't satisfy the above condition MUST be discarded and an
-            // ACK sent back."
+            // RFC 5961 §5.2: "All incoming segments whose ACK value doesn't satisfy the above
+            // condition MUST be discarded and an ACK sent back."
             AckClass::Old | AckClass::TooOld | AckClass::Unsent => {
                 self.challenge(now);
                 Verdict::Drop
@@ -28,8 +28,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The number of an old acknowledgement is one of this connection, not from before its beginning: a large window must not
-    /// let an attacker guess among those (Linux's `bytes_acked`).
+    /// The number of an old acknowledgement is one of this connection, not from before its
+    /// beginning: a large window must not let an attacker guess among those (Linux's
+    /// `bytes_acked`).
     fn has_been_acknowledged(&self, segment: &Incoming<'_>) -> bool {
         u64::from(self.sender.snd_una - segment.ack) <= self.cold.sent.octets_acked
     }
@@ -60,7 +61,8 @@ impl<P: Payload> Connection<P> {
             }
         } else if self.cold.recovery.is_probe_under_way() || !segment.header.options.sack.is_empty()
         {
-            // What came twice tells that a reduction or a probe was not needed (RFC 3708, RFC 8985 §7.4.2).
+            // What came twice tells that a reduction or a probe was not needed (RFC 3708, RFC 8985
+            // §7.4.2).
             let is_plain = segment.is_empty() && !has_new_window;
             self.report_ack(now, segment, is_plain);
         }
@@ -72,8 +74,8 @@ impl<P: Payload> Connection<P> {
 
     /// Tells recovery; returns the number of sequence numbers newly acknowledged.
     fn report_ack(&mut self, now: Instant, segment: &Incoming<'_>, is_plain: bool) -> u32 {
-        // An old acknowledgement tells of old congestion. With nothing outstanding there is no window
-        // to be reduced (as Linux).
+        // An old acknowledgement tells of old congestion. With nothing outstanding there is no
+        // window to be reduced (as Linux).
         let is_echo = segment.has(Flags::ECE)
             && segment.ack >= self.sender.snd_una
             && self.sender.is_outstanding();
@@ -119,7 +121,8 @@ impl<P: Payload> Connection<P> {
             return;
         }
         self.timers.stop(Timer::Retransmit);
-        // If the window still blocks, the next `poll_transmit` sets the timer again, with its backoff.
+        // If the window still blocks, the next `poll_transmit` sets the timer again, with its
+        // backoff.
         if self.sender.window_end() > self.sender.snd_nxt {
             self.cold.probe_backoff = 0;
             self.timers.stop(Timer::UserTimeout);

@@ -1,4 +1,5 @@
-//! What the application does with an open connection: RFC 9293 §3.10.2 and §3.10.3, with the results of Linux.
+//! What the application does with an open connection: RFC 9293 §3.10.2 and §3.10.3, with the
+//! results of Linux.
 
 use super::Connection;
 use crate::send::queue::{CHUNK_MAX, CHUNK_MIN};
@@ -26,7 +27,8 @@ impl<P: Payload> Connection<P> {
         Ok(taken.len())
     }
 
-    /// As [`write`](Self::write), and more will follow: a segment that is not full waits for it (`MSG_MORE`).
+    /// As [`write`](Self::write), and more will follow: a segment that is not full waits for it
+    /// (`MSG_MORE`).
     ///
     /// # Errors
     /// See [`WriteError`]. Nothing was written.
@@ -51,8 +53,9 @@ impl<P: Payload> Connection<P> {
         Ok(room)
     }
 
-    /// As [`write_chunk`](Self::write_chunk) of all that is in `chunk`, with or without room: for what cannot stay where it came from,
-    /// and is not more than there was room for a moment before.
+    /// As [`write_chunk`](Self::write_chunk) of all that is in `chunk`, with or without room: for
+    /// what cannot stay where it came from, and is not more than there was room for a moment
+    /// before.
     ///
     /// # Errors
     /// See [`WriteError`], but for [`WriteError::WouldBlock`]. Nothing was written.
@@ -75,13 +78,15 @@ impl<P: Payload> Connection<P> {
         Ok(len)
     }
 
-    /// Memory of the connection's that is not in use, or none, to be filled for [`write_chunk`](Self::write_chunk).
+    /// Memory of the connection's that is not in use, or none, to be filled for
+    /// [`write_chunk`](Self::write_chunk).
     pub fn take_spare_chunk(&mut self) -> Vec<u8> {
         self.sender.queue.take_spare()
     }
 
-    /// As [`write`](Self::write) of what is in `chunk`, or [`write_more`](Self::write_more). A long one that has room becomes the
-    /// connection's without being copied, and `chunk` empty memory, or none; else `chunk` stays as it is.
+    /// As [`write`](Self::write) of what is in `chunk`, or [`write_more`](Self::write_more). A long
+    /// one that has room becomes the connection's without being copied, and `chunk` empty memory,
+    /// or none; else `chunk` stays as it is.
     ///
     /// # Errors
     /// See [`WriteError`]. Nothing was written.
@@ -118,8 +123,8 @@ impl<P: Payload> Connection<P> {
         Ok(count)
     }
 
-    /// What was written so far and what will be written do not share a segment (`MSG_EOR`, with the write before this). Without
-    /// effect on what is sent already.
+    /// What was written so far and what will be written do not share a segment (`MSG_EOR`, with the
+    /// write before this). Without effect on what is sent already.
     pub fn end_record(&mut self) {
         if self.sender.unsent() > 0 {
             self.sender.mark_record();
@@ -145,7 +150,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Moves received octets into `buffer`; returns how many, 0 at the end of the stream (and for an empty `buffer`).
+    /// Moves received octets into `buffer`; returns how many, 0 at the end of the stream (and for
+    /// an empty `buffer`).
     ///
     /// Stops before urgent data, as Linux does.
     ///
@@ -170,9 +176,11 @@ impl<P: Payload> Connection<P> {
         Ok(count)
     }
 
-    /// Takes the next received data as it is in the device's memory; `None` at the end of the stream.
+    /// Takes the next received data as it is in the device's memory; `None` at the end of the
+    /// stream.
     ///
-    /// Urgent data is not looked for: with `SO_OOBINLINE` off and an urgent octet about, use [`read`](Self::read).
+    /// Urgent data is not looked for: with `SO_OOBINLINE` off and an urgent octet about, use
+    /// [`read`](Self::read).
     ///
     /// # Errors
     /// See [`ReadError`]. Nothing was read.
@@ -186,7 +194,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Forgets up to `count` received octets, which were used by way of [`peek`](Self::peek) (`MSG_TRUNC`); returns how many.
+    /// Forgets up to `count` received octets, which were used by way of [`peek`](Self::peek)
+    /// (`MSG_TRUNC`); returns how many.
     pub fn skip(&mut self, now: Instant, count: usize) -> usize {
         self.skip_urgent_octet();
         let count = count.min(self.receiver.queue.len()).min(self.len_to_mark());
@@ -210,7 +219,8 @@ impl<P: Payload> Connection<P> {
         })
     }
 
-    /// `tcp_recvmsg_locked` with an empty queue: the peer's FIN, the error, other ends of the stream.
+    /// `tcp_recvmsg_locked` with an empty queue: the peer's FIN, the error, other ends of the
+    /// stream.
     fn nothing_to_read(&mut self) -> Result<(), ReadError> {
         if self.receiver.has_received_fin() {
             return Ok(());
@@ -230,7 +240,8 @@ impl<P: Payload> Connection<P> {
         self.receiver.has_received_fin() || self.is_read_shut || self.state == State::Closed
     }
 
-    /// Auto-tuning, and an acknowledgement if the peer should hear of the room (`tcp_cleanup_rbuf`).
+    /// Auto-tuning, and an acknowledgement if the peer should hear of the room
+    /// (`tcp_cleanup_rbuf`).
     #[inline]
     fn after_read(&mut self, now: Instant) {
         let read_nxt = self.receiver.read_nxt();
@@ -303,8 +314,8 @@ impl<P: Payload> Connection<P> {
         self.is_at_mark() && !self.cold.options.is_oob_inline
     }
 
-    /// A new urgent octet was announced: the old one, if the application is there, does not become part of the stream
-    /// (`tcp_check_urg`).
+    /// A new urgent octet was announced: the old one, if the application is there, does not become
+    /// part of the stream (`tcp_check_urg`).
     pub(super) fn forget_urgent_octet(&mut self) {
         if self.receiver.queue.len() > 0 {
             self.receiver.queue.skip(1);
@@ -326,7 +337,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets beside an urgent one, the end of the stream, or an error.
+    /// A read would not block (`POLLIN`): `SO_RCVLOWAT` octets beside an urgent one, the end of the
+    /// stream, or an error.
     #[inline]
     pub fn is_readable(&self) -> bool {
         self.has_readable() || self.is_at_end()
@@ -345,8 +357,9 @@ impl<P: Payload> Connection<P> {
         queued >= least || queued > 0 && receiver.is_full()
     }
 
-    /// A write is worth while (`POLLOUT`), by Linux's measure: a third of the buffer is free, and fewer than half of
-    /// `TCP_NOTSENT_LOWAT` octets wait. A write may have room earlier. True as well if it would fail at once.
+    /// A write is worth while (`POLLOUT`), by Linux's measure: a third of the buffer is free, and
+    /// fewer than half of `TCP_NOTSENT_LOWAT` octets wait. A write may have room earlier. True as
+    /// well if it would fail at once.
     #[inline]
     pub fn is_writable(&self) -> bool {
         match self.state {
@@ -358,7 +371,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Room may be less than before: who waits for it, without having been refused any (`POLLOUT`), is told when it comes.
+    /// Room may be less than before: who waits for it, without having been refused any (`POLLOUT`),
+    /// is told when it comes.
     pub(super) fn note_send_room(&mut self) {
         self.sender.is_blocked |= !self.has_send_room();
     }
@@ -380,8 +394,8 @@ impl<P: Payload> Connection<P> {
         (self.cold.options.send_buffer as usize).saturating_sub(self.sender.queue.len())
     }
 
-    /// The buffer of an application that did not choose one follows the congestion window (`tcp_sndbuf_expand`): twice of
-    /// it, since as much is acknowledged while the next is sent.
+    /// The buffer of an application that did not choose one follows the congestion window
+    /// (`tcp_sndbuf_expand`): twice of it, since as much is acknowledged while the next is sent.
     pub(super) fn grow_send_buffer(&mut self) {
         if self.cold.options.is_send_buffer_locked {
             return;
@@ -408,7 +422,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// What `TCP_INQ` tells: octets received and not read, urgent ones too, and one more if the peer's FIN has come (`tcp_inq_hint`).
+    /// What `TCP_INQ` tells: octets received and not read, urgent ones too, and one more if the
+    /// peer's FIN has come (`tcp_inq_hint`).
     pub fn unread_len(&self) -> usize {
         let fin = usize::from(self.receiver.has_received_fin());
         self.receiver.queue.len().saturating_add(fin)

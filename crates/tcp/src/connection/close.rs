@@ -10,7 +10,8 @@ use crate::{Error, Event, Instant, Payload, State};
 /// Which directions to end (`shutdown(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// What comes from the peer from here on is still acknowledged, and what is there can still be read (as Linux).
+    /// What comes from the peer from here on is still acknowledged, and what is there can still be
+    /// read (as Linux).
     Read,
     /// Everything written is sent, then FIN.
     Write,
@@ -35,8 +36,9 @@ impl<P: Payload> Connection<P> {
         true
     }
 
-    /// The application lets go (`close(2)`): what was written is sent and acknowledged in the background; unread data
-    /// resets the connection (RFC 2525 §2.17). To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
+    /// The application lets go (`close(2)`): what was written is sent and acknowledged in the
+    /// background; unread data resets the connection (RFC 2525 §2.17). To be driven on until
+    /// [`Event::Closed`] or [`Event::TimeWait`].
     pub fn close(&mut self, now: Instant) {
         let has_unread = self.orphan();
         match self.state {
@@ -52,8 +54,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The application lets go and nothing more is to be sent (`close(2)` with an `SO_LINGER` of zero): RFC 9293 §3.10.5,
-    /// ABORT. To be driven on until [`Event::Closed`] or [`Event::TimeWait`].
+    /// The application lets go and nothing more is to be sent (`close(2)` with an `SO_LINGER` of
+    /// zero): RFC 9293 §3.10.5, ABORT. To be driven on until [`Event::Closed`] or
+    /// [`Event::TimeWait`].
     pub fn abort(&mut self) {
         let has_unread = self.orphan();
         match self.state {
@@ -67,8 +70,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Somebody else than the application ends the connection (`SOCK_DESTROY`, `ss -K`): a peer that may wait for something is reset, and
-    /// the application told (Linux's `tcp_abort`).
+    /// Somebody else than the application ends the connection (`SOCK_DESTROY`, `ss -K`): a peer
+    /// that may wait for something is reset, and the application told (Linux's `tcp_abort`).
     pub fn destroy(&mut self) {
         match self.state {
             State::Closed | State::TimeWait => return,
@@ -96,7 +99,8 @@ impl<P: Payload> Connection<P> {
         self.enter_closed();
     }
 
-    /// RFC 9293 §3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a FIN segment and send it."
+    /// RFC 9293 §3.10.4: "Queue this until all preceding SENDs have been segmentized, then form a
+    /// FIN segment and send it."
     fn queue_fin(&mut self, now: Instant) {
         match self.state {
             // The handshake ends first; `establish` goes on from here.
@@ -120,7 +124,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The peer's FIN is the next thing in the stream: RFC 9293 §3.10.7.4, "eighth, check the FIN bit".
+    /// The peer's FIN is the next thing in the stream: RFC 9293 §3.10.7.4, "eighth, check the FIN
+    /// bit".
     pub(super) fn take_fin(&mut self, now: Instant) {
         if !self.state.can_receive() {
             return;
@@ -128,7 +133,8 @@ impl<P: Payload> Connection<P> {
         // "advance RCV.NXT over the FIN, and send an acknowledgment for the FIN."
         self.receiver.take_fin();
         if self.state == State::Established {
-            // Most applications close as soon as they read the end: the acknowledgement goes with their FIN.
+            // Most applications close as soon as they read the end: the acknowledgement goes with
+            // their FIN.
             self.receiver.acks.expect_reply();
         } else {
             self.receiver.acks.owe_one();
@@ -137,8 +143,8 @@ impl<P: Payload> Connection<P> {
         self.events.raise(Event::Readable);
         match self.state {
             State::Established => self.state = State::CloseWait,
-            // "If our FIN has been ACKed (perhaps in this segment), then enter TIME-WAIT [...]; otherwise, enter the CLOSING
-            // state."
+            // "If our FIN has been ACKed (perhaps in this segment), then enter TIME-WAIT [...];
+            // otherwise, enter the CLOSING state."
             State::FinWait1 => self.state = State::Closing,
             State::FinWait2 => self.enter_time_wait(now),
             State::Closed
@@ -205,7 +211,8 @@ impl<P: Payload> Connection<P> {
     /// CLOSED: nothing more is sent, but for a pending reset. What was received can still be read.
     pub(super) fn enter_closed(&mut self) {
         self.state = State::Closed;
-        // An acknowledgement that came just now ends a connection, but for timeouts and resets, which were measured already.
+        // An acknowledgement that came just now ends a connection, but for timeouts and resets,
+        // which were measured already.
         self.measure_end(self.last_ack_at);
         if self.cold.handshake.is_fast_open {
             self.end_fast_open(false);

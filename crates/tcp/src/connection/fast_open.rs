@@ -42,11 +42,13 @@ pub struct FastOpenEnd {
 
 /// The client.
 impl<P: Payload> Connection<P> {
-    /// RFC 7413 §4.2.2, client: takes as much of `data` as goes with the SYN, and returns how much; none without a cookie.
-    /// To be called behind [`connect`](Self::connect), before the SYN goes out.
+    /// RFC 7413 §4.2.2, client: takes as much of `data` as goes with the SYN, and returns how much;
+    /// none without a cookie. To be called behind [`connect`](Self::connect), before the SYN goes
+    /// out.
     ///
-    /// `waits` says that the application waits until it can write the rest, as a blocking `sendto(2)` with `MSG_FASTOPEN`
-    /// does; one that does not is told `EINPROGRESS` if nothing was taken.
+    /// `waits` says that the application waits until it can write the rest, as a blocking
+    /// `sendto(2)` with `MSG_FASTOPEN` does; one that does not is told `EINPROGRESS` if nothing was
+    /// taken.
     pub fn attempt_fast_open(
         &mut self,
         attempt: &FastOpenAttempt,
@@ -79,8 +81,8 @@ impl<P: Payload> Connection<P> {
         taken.len()
     }
 
-    /// The option and the number of octets of the first SYN or SYN-ACK. RFC 7413 §4.1.3.1: one that is sent again is
-    /// plain, since they may be why the first was lost.
+    /// The option and the number of octets of the first SYN or SYN-ACK. RFC 7413 §4.1.3.1: one that
+    /// is sent again is plain, since they may be why the first was lost.
     #[cold]
     pub(super) fn take_syn_extras(&mut self) -> (Option<FastOpen>, u32) {
         match &mut self.cold.fast_open {
@@ -92,7 +94,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The SYN that carried data did not fit the path: it goes again, plain and at once (`tcp_simple_retransmit`).
+    /// The SYN that carried data did not fit the path: it goes again, plain and at once
+    /// (`tcp_simple_retransmit`).
     #[cold]
     pub(super) fn repeat_syn_that_was_too_big(&mut self) {
         let had_data = self
@@ -136,8 +139,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 7413 §4.2.2, client: data that the server does not acknowledge is sent again. It is outstanding and lost, which
-    /// has nothing to do with congestion. Only now the peer's window is known: what is beyond it was not sent.
+    /// RFC 7413 §4.2.2, client: data that the server does not acknowledge is sent again. It is
+    /// outstanding and lost, which has nothing to do with congestion. Only now the peer's window is
+    /// known: what is beyond it was not sent.
     #[cold]
     pub(super) fn repeat_syn_data(&mut self, now: Instant) {
         let start = self.sender.snd_una;
@@ -196,9 +200,10 @@ impl<P: Payload> Connection<P> {
 
 /// The server.
 impl<P: Payload> Connection<P> {
-    /// Tells a connection that was just accepted what [`Listener::fast_open`](crate::Listener::fast_open) replies to its SYN,
-    /// and gives it that SYN's data. If it opens at once, [`Event::Connected`] is reported, and again when the handshake is
-    /// over.
+    /// Tells a connection that was just accepted what
+    /// [`Listener::fast_open`](crate::Listener::fast_open) replies to its SYN, and gives it that
+    /// SYN's data. If it opens at once, [`Event::Connected`] is reported, and again when the
+    /// handshake is over.
     pub fn open_fast(&mut self, now: Instant, reply: &FastOpenReply, payload: Option<P>) {
         let is_new =
             self.cold.handshake.is_passive && self.state == State::SynReceived && self.pending.syn;
@@ -253,8 +258,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Data or FIN may have gone out although the peer has not acknowledged the SYN; nothing of it is sent again before that,
-    /// only the SYN-ACK (`tcp_fastopen_synack_timer`).
+    /// Data or FIN may have gone out although the peer has not acknowledged the SYN; nothing of it
+    /// is sent again before that, only the SYN-ACK (`tcp_fastopen_synack_timer`).
     #[cold]
     pub(super) fn hold_early_data(&mut self) {
         if let Some(at) = self
@@ -296,8 +301,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// How the handshake of a connection that was opened fast ended, for the listener; once, to be asked for with
-    /// [`Event::Connected`], [`Event::Failed`] and [`Event::Closed`].
+    /// How the handshake of a connection that was opened fast ended, for the listener; once, to be
+    /// asked for with [`Event::Connected`], [`Event::Failed`] and [`Event::Closed`].
     pub fn take_fast_open_end(&mut self) -> Option<FastOpenEnd> {
         self.cold
             .fast_open
@@ -305,8 +310,8 @@ impl<P: Payload> Connection<P> {
             .and_then(|state| state.end.take())
     }
 
-    /// The application has accepted the connection: from here on an ICMP error is no reason to give it up before the
-    /// handshake is over (`tcp_v4_err`).
+    /// The application has accepted the connection: from here on an ICMP error is no reason to give
+    /// it up before the handshake is over (`tcp_v4_err`).
     pub fn on_accepted(&mut self) {
         if let Some(state) = &mut self.cold.fast_open {
             state.is_accepted = true;
@@ -323,8 +328,8 @@ impl<P: Payload> Connection<P> {
                 .is_some_and(|state| !state.is_accepted)
     }
 
-    /// Whether a segment that arrives before the handshake is over is the SYN again: it is answered by the SYN-ACK again,
-    /// although its data, and with it the window, is beyond it.
+    /// Whether a segment that arrives before the handshake is over is the SYN again: it is answered
+    /// by the SYN-ACK again, although its data, and with it the window, is beyond it.
     #[cold]
     pub(super) fn is_syn_again(&self, segment: &Incoming<'_>) -> bool {
         use wire::tcp::Flags;

@@ -22,8 +22,8 @@ impl<P: Payload> Connection<P> {
             return;
         }
         let has_ack = segment.has(Flags::ACK);
-        // "Second, check the RST bit. If the RST bit is set [and] the ACK was acceptable [...] signal to the user "error:
-        // connection reset""; without ACK it is dropped.
+        // "Second, check the RST bit. If the RST bit is set [and] the ACK was acceptable [...]
+        // signal to the user "error: connection reset""; without ACK it is dropped.
         if segment.has(Flags::RST) {
             if has_ack {
                 self.fail(Error::Refused);
@@ -36,8 +36,8 @@ impl<P: Payload> Connection<P> {
         }
         self.take_syn(now, segment.header);
         if !has_ack {
-            // Simultaneous open: "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment [...] and send it." Its sequence
-            // number is that of the SYN.
+            // Simultaneous open: "Otherwise, enter SYN-RECEIVED, form a SYN,ACK segment [...] and
+            // send it." Its sequence number is that of the SYN.
             self.agree_to_ecn(segment.header, segment.ecn);
             self.state = State::SynReceived;
             self.pending.syn = true;
@@ -65,7 +65,8 @@ impl<P: Payload> Connection<P> {
         } else {
             self.receiver.acks.owe_one();
         }
-        // "If there are other controls or text in the segment, then continue processing at the sixth step".
+        // "If there are other controls or text in the segment, then continue processing at the
+        // sixth step".
         if segment.len > 0 || segment.has(Flags::FIN) {
             let text = Incoming {
                 seq: segment.seq + 1,
@@ -80,7 +81,8 @@ impl<P: Payload> Connection<P> {
         if !segment.has(Flags::ACK) {
             return Verdict::Continue;
         }
-        // "If SEG.ACK =< ISS, or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set [...])".
+        // "If SEG.ACK =< ISS, or SEG.ACK > SND.NXT, send a reset (unless the RST bit is set
+        // [...])".
         let is_acceptable = self.sender.classify_ack(segment.ack) == AckClass::New;
         // As Linux: the echo of a timestamp that was not sent comes from an old connection.
         let is_old_echo = segment.header.options.timestamps.is_some_and(|timestamps| {
@@ -96,14 +98,16 @@ impl<P: Payload> Connection<P> {
             return Verdict::Continue;
         }
         if !is_acceptable && self.cold.handshake.retransmits == 0 {
-            // The peer still has an old connection, which our reset ends: the SYN is retransmitted soon (as Linux).
+            // The peer still has an old connection, which our reset ends: the SYN is retransmitted
+            // soon (as Linux).
             self.set_timer(Timer::Retransmit, now + TIMEOUT_MIN);
         }
         self.refuse(segment);
         Verdict::Drop
     }
 
-    /// What the peer's SYN says. RFC 7323 §2.2 and RFC 2018 §2: options are on if both SYNs have them.
+    /// What the peer's SYN says. RFC 7323 §2.2 and RFC 2018 §2: options are on if both SYNs have
+    /// them.
     pub(super) fn take_syn(&mut self, now: Instant, syn: &Header) {
         let seq = SeqNumber(syn.seq);
         self.cold.handshake.irs = seq;
@@ -111,8 +115,9 @@ impl<P: Payload> Connection<P> {
         self.cold.received.start(self.receiver.rcv_nxt);
         self.sender.start_window(seq, u32::from(syn.window));
         let options = &syn.options;
-        // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default
-        // send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 - 60) for IPv6".
+        // RFC 9293 §3.7.1: "If an MSS Option is not received at connection setup, TCP
+        // implementations MUST assume a default send MSS of 536 (576 - 40) for IPv4 or 1220 (1280 -
+        // 60) for IPv6".
         let peer_mss = options.mss.unwrap_or_else(|| self.cold.path.default_mss());
         // `TCP_MAXSEG` bounds it here and not later (Linux's `tcp_parse_options`).
         self.cold.handshake.peer_mss = match self.cold.options.max_segment {
@@ -139,8 +144,8 @@ impl<P: Payload> Connection<P> {
         now: Instant,
         segment: &Incoming<'_>,
     ) -> Verdict {
-        // "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state". "If the segment acknowledgment is not acceptable,
-        // form a reset segment".
+        // "If SND.UNA < SEG.ACK =< SND.NXT, then enter ESTABLISHED state". "If the segment
+        // acknowledgment is not acceptable, form a reset segment".
         if self.sender.classify_ack(segment.ack) != AckClass::New {
             self.refuse(segment);
             return Verdict::Drop;
@@ -313,7 +318,8 @@ impl<P: Payload> Connection<P> {
         self.counters.segments_out = self.counters.segments_out.wrapping_add(1);
     }
 
-    /// When a SYN that is sent at `now` is retransmitted: after the RTO (RFC 6298), but not after the end of `TCP_USER_TIMEOUT`.
+    /// When a SYN that is sent at `now` is retransmitted: after the RTO (RFC 6298), but not after
+    /// the end of `TCP_USER_TIMEOUT`.
     fn syn_again_at(&self, now: Instant) -> Instant {
         let again_at = now + self.rto_nanos();
         match (self.user_timeout(), self.cold.retransmitting_since) {
@@ -348,7 +354,8 @@ impl<P: Payload> Connection<P> {
         self.follow_recovery();
     }
 
-    /// Octets of payload in a full segment beside the options that every segment carries (RFC 6691).
+    /// Octets of payload in a full segment beside the options that every segment carries (RFC
+    /// 6691).
     #[inline]
     pub(super) fn mss(&self) -> u16 {
         let options_len = self.options_len();
@@ -356,7 +363,8 @@ impl<P: Payload> Connection<P> {
         mss.max(mss::MIN_SENT).saturating_sub(options_len)
     }
 
-    /// Octets of payload that the peer's segments have room for, by what was announced to it (`advmss`).
+    /// Octets of payload that the peer's segments have room for, by what was announced to it
+    /// (`advmss`).
     pub(super) fn received_mss(&self) -> u16 {
         self.advertised_mss().saturating_sub(self.options_len())
     }

@@ -21,8 +21,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 2018 §4: "data sent out of order SHOULD be reported in as many SACK blocks as possible", beside `len` octets of
-    /// payload.
+    /// RFC 2018 §4: "data sent out of order SHOULD be reported in as many SACK blocks as possible",
+    /// beside `len` octets of payload.
     #[cold]
     pub(super) fn sack_blocks(&mut self, len: u32) -> SackBlocks {
         let room = u32::from(self.mss())
@@ -40,7 +40,8 @@ impl<P: Payload> Connection<P> {
         if self.timestamps.is_on() { 3 } else { 4 }
     }
 
-    /// Octets of payload in a full segment, beside all its options. Never zero, however small the peer's MSS is.
+    /// Octets of payload in a full segment, beside all its options. Never zero, however small the
+    /// peer's MSS is.
     #[inline]
     pub(super) fn room_beside_options(&self) -> u32 {
         let mss = u32::from(self.mss());

@@ -4,7 +4,8 @@ use super::Connection;
 use crate::{Error, Event, IcmpError, Payload, SeqNumber, State};
 
 impl<P: Payload> Connection<P> {
-    /// An ICMP error about a segment of this connection arrived. `seq` is that of the quoted segment.
+    /// An ICMP error about a segment of this connection arrived. `seq` is that of the quoted
+    /// segment.
     pub fn on_icmp(&mut self, error: IcmpError, seq: SeqNumber) {
         // RFC 5927 §4.1: an attacker has to guess a number that is outstanding.
         let is_outstanding = self.sender.snd_una <= seq && seq < self.sender.snd_nxt;
@@ -24,8 +25,9 @@ impl<P: Payload> Connection<P> {
             IcmpError::ParameterProblem => Error::Protocol,
         };
         if self.is_embryonic() {
-            // The application does not know of the connection, and POSIX has no such error for `accept`: as Linux
-            // (`tcp_req_err`), drop it silently: of IPv4 what is unreachable, of IPv6 what is final (`icmpv6_err_convert`).
+            // The application does not know of the connection, and POSIX has no such error for
+            // `accept`: as Linux (`tcp_req_err`), drop it silently: of IPv4 what is unreachable, of
+            // IPv6 what is final (`icmpv6_err_convert`).
             let is_dropped = if self.cold.path.is_ipv6() {
                 matches!(reason, Error::Refused | Error::Prohibited | Error::Protocol)
             } else {
@@ -36,8 +38,8 @@ impl<P: Payload> Connection<P> {
             }
             return;
         }
-        // RFC 9293 §3.9.2.2: soft errors must not abort a connection; RFC 5927 §5.2: hard ones neither, once it is
-        // synchronized. While it is being opened Linux gives up on any.
+        // RFC 9293 §3.9.2.2: soft errors must not abort a connection; RFC 5927 §5.2: hard ones
+        // neither, once it is synchronized. While it is being opened Linux gives up on any.
         if self.state == State::SynSent || self.waits_for_accept() {
             self.fail(reason);
         } else if self.reports_errors() {

@@ -1,4 +1,5 @@
-//! Arriving segments: RFC 9293 §3.10.7.4 in its order, with the checks of RFC 7323 §5 and RFC 5961 in theirs.
+//! Arriving segments: RFC 9293 §3.10.7.4 in its order, with the checks of RFC 7323 §5 and RFC 5961
+//! in theirs.
 
 use wire::tcp::{Flags, Header};
 
@@ -9,8 +10,8 @@ use crate::timers::Timer;
 use crate::{Ecn, Instant, Payload, State};
 
 impl<P: Payload> Connection<P> {
-    /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum and addresses have been
-    /// checked.
+    /// A segment arrived. `payload` is its data, without padding; `None` if it has none. Checksum
+    /// and addresses have been checked.
     #[inline]
     pub fn on_segment(&mut self, now: Instant, header: &Header, ecn: Ecn, payload: Option<P>) {
         let len = payload.as_ref().map_or(0, |payload| payload.as_ref().len());
@@ -31,8 +32,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Header prediction: the next data of a peer that only sends at present, with nothing else to it. All checks below
-    /// would pass it and change nothing but what [`take_predicted`](Self::take_predicted) does.
+    /// Header prediction: the next data of a peer that only sends at present, with nothing else to
+    /// it. All checks below would pass it and change nothing but what
+    /// [`take_predicted`](Self::take_predicted) does.
     #[inline]
     fn is_predicted(&self, segment: &Incoming<'_>) -> bool {
         let header = segment.header;
@@ -76,7 +78,8 @@ impl<P: Payload> Connection<P> {
     pub(super) fn note_peer_alive(&mut self, now: Instant) {
         self.last_ack_at = now;
         self.unanswered_probes = 0;
-        // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know of it).
+        // `MSG_MORE` holds until something happens (Linux: `tcp_push_pending_frames` does not know
+        // of it).
         self.sender.is_more = false;
     }
 
@@ -111,8 +114,9 @@ impl<P: Payload> Connection<P> {
         self.take_text(now, segment, payload);
     }
 
-    /// As Linux, before anything else: a segment with neither ACK, RST nor SYN gets no answer, wherever it is; and the peer
-    /// of a connection that only the listener knows of must know its number, or is taken for another's.
+    /// As Linux, before anything else: a segment with neither ACK, RST nor SYN gets no answer,
+    /// wherever it is; and the peer of a connection that only the listener knows of must know its
+    /// number, or is taken for another's.
     #[inline]
     fn check_flags(&mut self, segment: &Incoming<'_>) -> Verdict {
         if !segment.has(Flags::ACK) {
@@ -149,8 +153,8 @@ impl<P: Payload> Connection<P> {
         {
             return Verdict::Continue;
         }
-        // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply (unless the RST bit is set
-        // [...])".
+        // "If an incoming segment is not acceptable, an acknowledgment should be sent in reply
+        // (unless the RST bit is set [...])".
         if segment.has(Flags::RST) {
             if self.is_reset_after_fin(segment) {
                 self.on_reset();
@@ -161,7 +165,8 @@ impl<P: Payload> Connection<P> {
         Verdict::Drop
     }
 
-    /// Before the handshake is over Linux, like RFC 9293 §3.4, does not accept what ends where the window begins; later it does
+    /// Before the handshake is over Linux, like RFC 9293 §3.4, does not accept what ends where the
+    /// window begins; later it does
     /// ([`Receiver::is_acceptable`](crate::receive::Receiver::is_acceptable)).
     #[inline]
     fn is_old_to_listener(&self, segment: &Incoming<'_>) -> bool {
@@ -171,8 +176,9 @@ impl<P: Payload> Connection<P> {
             && self.is_known_to_listener_only()
     }
 
-    /// The answer to what is not in the window: an acknowledgement, which says what is missing or came twice. Empty segments
-    /// are answered seldom, or two sides that are both wrong would answer each other forever (Linux's `tcp_oow_rate_limited`).
+    /// The answer to what is not in the window: an acknowledgement, which says what is missing or
+    /// came twice. Empty segments are answered seldom, or two sides that are both wrong would
+    /// answer each other forever (Linux's `tcp_oow_rate_limited`).
     pub(super) fn answer_unacceptable(&mut self, now: Instant, segment: &Incoming<'_>) {
         if segment.is_empty() || segment.has(Flags::SYN) {
             self.challenge(now);
@@ -194,7 +200,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// "Second, check the RST bit", "fourth, check the SYN bit", as RFC 5961 §3.2 and §4.2 have them.
+    /// "Second, check the RST bit", "fourth, check the SYN bit", as RFC 5961 §3.2 and §4.2 have
+    /// them.
     fn check_control(&mut self, now: Instant, segment: &Incoming<'_>) -> Verdict {
         if segment.has(Flags::RST) {
             self.check_reset(now, segment);
@@ -207,20 +214,21 @@ impl<P: Payload> Connection<P> {
                 self.resend_syn_ack(now);
                 return Verdict::Drop;
             }
-            // Simultaneous open: the SYN-ACK repeats a SYN that is known (RFC 2883 §4); its ACK counts, and the peer waits for
-            // ours.
+            // Simultaneous open: the SYN-ACK repeats a SYN that is known (RFC 2883 §4); its ACK
+            // counts, and the peer waits for ours.
             self.receiver.note_duplicate(segment.seq, segment.seq + 1);
             self.receiver.acks.owe_one();
             return Verdict::Continue;
         }
-        // "If the connection was initiated with a passive OPEN, then return this connection to the LISTEN state", and as Linux
-        // let the peer know.
+        // "If the connection was initiated with a passive OPEN, then return this connection to the
+        // LISTEN state", and as Linux let the peer know.
         if self.is_known_to_listener_only() {
             self.refuse(segment);
             self.enter_closed();
             return Verdict::Drop;
         }
-        // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send an ACK".
+        // RFC 5961 §4.2: "If the SYN bit is set, irrespective of the sequence number, TCP MUST send
+        // an ACK".
         self.challenge(now);
         Verdict::Drop
     }

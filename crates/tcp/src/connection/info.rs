@@ -12,8 +12,9 @@ pub(super) struct Counters {
     pub(super) data_segments_in: u32,
 }
 
-/// Octets of the peer's stream that have come in order: `count` of them before `up_to`, and those from there to `RCV.NXT`, which
-/// sequence numbers tell. So most segments need not write here, which is memory that they do not touch otherwise.
+/// Octets of the peer's stream that have come in order: `count` of them before `up_to`, and those
+/// from there to `RCV.NXT`, which sequence numbers tell. So most segments need not write here,
+/// which is memory that they do not touch otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReceivedOctets {
     count: u64,
@@ -29,7 +30,8 @@ impl ReceivedOctets {
         };
     }
 
-    /// `RCV.NXT` has advanced from `before`. Touches memory once in 2 GiB, well before what sequence numbers tell is ambiguous.
+    /// `RCV.NXT` has advanced from `before`. Touches memory once in 2 GiB, well before what
+    /// sequence numbers tell is ambiguous.
     #[inline]
     pub(super) fn on_advance(&mut self, before: SeqNumber, rcv_nxt: SeqNumber) {
         let has_highest_bit_changed = (before.0 ^ rcv_nxt.0) >> 31 != 0;
@@ -134,7 +136,8 @@ impl<P: Payload> Connection<P> {
             } else {
                 segments(ssthresh)
             },
-            // In recovery it may be a part of a segment, which Linux, counting segments, takes for one.
+            // In recovery it may be a part of a segment, which Linux, counting segments, takes for
+            // one.
             snd_cwnd: segments(congestion.cwnd()).max(u32::from(congestion.cwnd() > 0)),
             advertised_mss: u32::from(self.received_mss()),
             reordering: self.cold.recovery.reordering(),

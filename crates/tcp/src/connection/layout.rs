@@ -1,10 +1,13 @@
-//! Which memory of a connection a segment touches. With a million connections none of it is in a cache.
+//! Which memory of a connection a segment touches. With a million connections none of it is in a
+//! cache.
 //!
-//! Received data in order, its read and its acknowledgement touch one stretch of [`Connection`], four lines: from the octet
-//! numbers of [`Sender`] to the end. Before it lies what is to be sent; what sending, losses, the handshake and the end need is
-//! behind a pointer, in [`Cold`], lest the stretches of a million connections be on more pages than need be.
-//! Nothing else outside of the connection is touched: not the timer wheel ([`Connection::poll_wake_up`]), and no list of a
-//! single unread payload ([`ReceiveQueue`](crate::receive::queue::ReceiveQueue)). Sending touches nearly all, and two lists.
+//! Received data in order, its read and its acknowledgement touch one stretch of [`Connection`],
+//! four lines: from the octet numbers of [`Sender`] to the end. Before it lies what is to be sent;
+//! what sending, losses, the handshake and the end need is behind a pointer, in [`Cold`], lest the
+//! stretches of a million connections be on more pages than need be. Nothing else outside of the
+//! connection is touched: not the timer wheel ([`Connection::poll_wake_up`]), and no list of a
+//! single unread payload ([`ReceiveQueue`](crate::receive::queue::ReceiveQueue)). Sending touches
+//! nearly all, and two lists.
 
 use core::mem::offset_of;
 use core::ops::Range;
@@ -30,9 +33,10 @@ impl<P: Payload> Connection<P> {
     /// Where the stretch begins, in octets.
     const START: usize = offset_of!(Self, sender) + Sender::RECEIVING;
 
-    /// The cache lines that a segment touches, as addresses to prefetch: at depth 0 the connection's, at depth 1 of what it
-    /// refers to, at depth 2 of what that refers to. The addresses of a depth are read from the lines of the depth before, which
-    /// should have come by then.
+    /// The cache lines that a segment touches, as addresses to prefetch: at depth 0 the
+    /// connection's, at depth 1 of what it refers to, at depth 2 of what that refers to. The
+    /// addresses of a depth are read from the lines of the depth before, which should have come by
+    /// then.
     #[inline]
     pub fn lines(
         &self,
@@ -116,8 +120,8 @@ mod tests {
 
     type Small = Connection<Handle>;
 
-    /// What [`Connection::lines`] asks for is all that the fast path uses, and few lines: the last fields of the sender, and all
-    /// behind it.
+    /// What [`Connection::lines`] asks for is all that the fast path uses, and few lines: the last
+    /// fields of the sender, and all behind it.
     #[test]
     fn what_received_data_touches_lies_together() {
         assert_eq!(align_of::<Small>(), CACHE_LINE);

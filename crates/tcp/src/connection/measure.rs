@@ -1,4 +1,5 @@
-//! Tells [`Outgoing`](crate::outgoing::Outgoing), which `TCP_INFO` reads, what happens while sending.
+//! Tells [`Outgoing`](crate::outgoing::Outgoing), which `TCP_INFO` reads, what happens while
+//! sending.
 
 use wire::tcp::Flags;
 
@@ -48,7 +49,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// `len` octets go out, in a segment that ends before `end`. `is_alone`: nothing else is outstanding.
+    /// `len` octets go out, in a segment that ends before `end`. `is_alone`: nothing else is
+    /// outstanding.
     #[inline]
     pub(super) fn measure_sent(&mut self, now: Instant, len: u32, end: SeqNumber, is_alone: bool) {
         let Some(outgoing) = &mut self.cold.outgoing else {
@@ -59,7 +61,8 @@ impl<P: Payload> Connection<P> {
         }
         let sent = Sent { end, is_alone };
         outgoing.delivery_rate.on_sent(sent, now);
-        // As Linux (`tcp_cwnd_validate`): the network could take more, and the application has it, but no room for it.
+        // As Linux (`tcp_cwnd_validate`): the network could take more, and the application has it,
+        // but no room for it.
         if self.sender.is_refused
             && !self.sender.has_unsent()
             && !self.cold.recovery.congestion.is_limiting()
@@ -69,7 +72,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// What an acknowledgement tells. `delivered_before` are the segments that had arrived before it.
+    /// What an acknowledgement tells. `delivered_before` are the segments that had arrived before
+    /// it.
     #[inline]
     pub(super) fn measure_ack(
         &mut self,

@@ -15,7 +15,8 @@ impl<P: Payload> Connection<P> {
         let had_keep_alive = self.cold.options.is_keep_alive;
         self.cold.options.set(option)?;
         match option {
-            // tcp(7): "setting this option forces an explicit flush of pending output, even if TCP_CORK is currently set".
+            // tcp(7): "setting this option forces an explicit flush of pending output, even if
+            // TCP_CORK is currently set".
             SocketOption::NoDelay(true) => self.sender.flush(),
             SocketOption::Cork(false) => self.sender.is_more = false,
             SocketOption::QuickAck(on) => self.receiver.acks.set_quick(on, &self.config),

@@ -1,8 +1,9 @@
 //! The segment size that the path takes: told by the network (RFC 1191), or found (RFC 4821).
 //!
-//! Differences from RFC 4821, all of them Linux's: the search is by halves of the interval (§7.3 leaves that open), a probe
-//! carries data of the stream (§7.4), and the congestion window stays what it is when one is lost alone (§7.6.2). There are no
-//! probes without SACK, which tells whether what followed has arrived.
+//! Differences from RFC 4821, all of them Linux's: the search is by halves of the interval (§7.3
+//! leaves that open), a probe carries data of the stream (§7.4), and the congestion window stays
+//! what it is when one is lost alone (§7.6.2). There are no probes without SACK, which tells
+//! whether what followed has arrived.
 
 use wire::tcp::MIN_HEADER_LEN;
 
@@ -23,8 +24,9 @@ pub(super) enum Probing {
 }
 
 impl<P: Payload> Connection<P> {
-    /// RFC 1191 §6.4. No MTU below Linux's `min_pmtu` is believed; in IPv6 a message that tells of less than every link carries is
-    /// none (RFC 8201 §4: it must not reduce the estimate below that).
+    /// RFC 1191 §6.4. No MTU below Linux's `min_pmtu` is believed; in IPv6 a message that tells of
+    /// less than every link carries is none (RFC 8201 §4: it must not reduce the estimate below
+    /// that).
     pub(super) fn on_packet_too_big(&mut self, mtu: u16) {
         let least = self.cold.path.min_mtu();
         if self.cold.path.is_ipv6() && mtu < least {
@@ -50,7 +52,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The network layer knows the path better: a route has changed, or a larger packet may be tried again.
+    /// The network layer knows the path better: a route has changed, or a larger packet may be
+    /// tried again.
     pub fn set_path_mtu(&mut self, mtu: u16) {
         let mut mtu = mtu.max(self.cold.path.min_mtu());
         let most = self.largest_packet();
@@ -72,7 +75,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The handshake is over. As a client of Linux: if probing is always on, it begins with small segments.
+    /// The handshake is over. As a client of Linux: if probing is always on, it begins with small
+    /// segments.
     pub(super) fn start_mtu_probing(&mut self, now: Instant) {
         if self.config.mtu_probing == MtuProbing::Always {
             self.search_mtu(now);
@@ -86,8 +90,8 @@ impl<P: Payload> Connection<P> {
         self.outgoing().mtu_search = Some(Box::new(search));
     }
 
-    /// RFC 4821 §7.7, RFC 2923 §2.1: large segments vanish without a word. As Linux (`tcp_mtu_probing`): `base_mss`, then half
-    /// of what was tried, and so on.
+    /// RFC 4821 §7.7, RFC 2923 §2.1: large segments vanish without a word. As Linux
+    /// (`tcp_mtu_probing`): `base_mss`, then half of what was tried, and so on.
     pub(super) fn suspect_black_hole(&mut self, now: Instant) {
         if self.config.mtu_probing == MtuProbing::Off {
             return;
@@ -111,8 +115,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Sends a segment larger than the others if one is to be sent and all is calm: enough data, and enough window for what
-    /// shows whether it has arrived (`tcp_mtu_probe`; RFC 4821 §7.4).
+    /// Sends a segment larger than the others if one is to be sent and all is calm: enough data,
+    /// and enough window for what shows whether it has arrived (`tcp_mtu_probe`; RFC 4821 §7.4).
     #[cold]
     pub(super) fn emit_mtu_probe(&mut self, now: Instant, transmit: &mut Transmit) -> Probing {
         let mss = u32::from(self.mss());
@@ -193,7 +197,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Whether what is to be sent again is the probe. Then it is cut into segments that are known to arrive.
+    /// Whether what is to be sent again is the probe. Then it is cut into segments that are known
+    /// to arrive.
     #[cold]
     pub(super) fn takes_back_mtu_probe(&mut self, lost: &SentSegment) -> bool {
         let probe = self.mtu_search().and_then(|search| search.probe());

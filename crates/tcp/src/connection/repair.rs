@@ -1,5 +1,6 @@
-//! Moving a connection from one stack to another: all that the peer can notice of it, as `TCP_REPAIR` takes and gives it
-//! (kernel `net/ipv4/tcp.c`, `do_tcp_setsockopt`; CRIU's `soccr` is its user).
+//! Moving a connection from one stack to another: all that the peer can notice of it, as
+//! `TCP_REPAIR` takes and gives it (kernel `net/ipv4/tcp.c`, `do_tcp_setsockopt`; CRIU's `soccr` is
+//! its user).
 
 use std::sync::Arc;
 
@@ -14,8 +15,9 @@ use crate::{
 
 /// The state of a connection.
 ///
-/// Data that arrived out of order is not part of it, and the peer sends it again (RFC 2018 §8). Round-trip times, the
-/// congestion window and losses are not, either: the next stack measures anew. All as with `TCP_REPAIR`.
+/// Data that arrived out of order is not part of it, and the peer sends it again (RFC 2018 §8).
+/// Round-trip times, the congestion window and losses are not, either: the next stack measures
+/// anew. All as with `TCP_REPAIR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot<P> {
     pub state: State,
@@ -25,11 +27,13 @@ pub struct Snapshot<P> {
     pub snd_nxt: SeqNumber,
     /// Everything written from `snd_una` on, sent or not (`TCP_SEND_QUEUE`).
     pub unacknowledged: Vec<u8>,
-    /// The next sequence number expected: behind FIN if that has arrived (`TCP_RECV_QUEUE`'s `TCP_QUEUE_SEQ`).
+    /// The next sequence number expected: behind FIN if that has arrived (`TCP_RECV_QUEUE`'s
+    /// `TCP_QUEUE_SEQ`).
     pub rcv_nxt: SeqNumber,
     /// What was not read; it ends at `rcv_nxt`, or at the FIN before that.
     pub unread: Vec<P>,
-    /// The urgent octet that was not passed yet. No repair takes it, and [`Connection::import`] does not: it has to be announced again.
+    /// The urgent octet that was not passed yet. No repair takes it, and [`Connection::import`]
+    /// does not: it has to be announced again.
     pub urgent: Option<UrgentOctet>,
     /// `struct tcp_repair_window`
     pub window: RepairWindow,
@@ -39,8 +43,8 @@ pub struct Snapshot<P> {
     pub window_scales: Option<WindowScales>,
     /// `TCPOPT_SACK_PERM`
     pub has_sack: bool,
-    /// Both sides agreed to ECN (`TCPI_OPT_ECN`): without, a mark that the network puts on the peer's data would not be echoed.
-    /// A kernel tells, but takes no such thing.
+    /// Both sides agreed to ECN (`TCPI_OPT_ECN`): without, a mark that the network puts on the
+    /// peer's data would not be echoed. A kernel tells, but takes no such thing.
     pub has_ecn: bool,
     /// `TCPOPT_TIMESTAMP`; `None` without timestamps.
     pub timestamps: Option<RepairTimestamps>,
@@ -53,7 +57,8 @@ const TCPOPT_SACK_PERM: u32 = 4;
 const TCPOPT_TIMESTAMP: u32 = 8;
 
 impl<P> Snapshot<P> {
-    /// What `TCP_REPAIR_OPTIONS` takes, one after the other: `struct tcp_repair_opt`, an option's number and value.
+    /// What `TCP_REPAIR_OPTIONS` takes, one after the other: `struct tcp_repair_opt`, an option's
+    /// number and value.
     pub fn repair_options(&self) -> Vec<[u32; 2]> {
         let mut options = vec![[TCPOPT_MAXSEG, u32::from(self.peer_mss)]];
         if let Some(scales) = self.window_scales {
@@ -69,7 +74,8 @@ impl<P> Snapshot<P> {
         options
     }
 
-    /// What `TCP_REPAIR_WINDOW` takes: `struct tcp_repair_window`, in octets. To the kernel a FIN of the peer is yet to come.
+    /// What `TCP_REPAIR_WINDOW` takes: `struct tcp_repair_window`, in octets. To the kernel a FIN
+    /// of the peer is yet to come.
     pub fn repair_window(&self) -> [u32; 5] {
         let window = &self.window;
         let fin = u32::from(self.state.has_peer_fin() && window.rcv_wup == self.rcv_nxt);
@@ -107,11 +113,13 @@ pub struct RepairWindow {
 pub struct RepairTimestamps {
     /// `TSval` at the time of the snapshot.
     pub value: u32,
-    /// `TS.Recent`; 0 if it is not known, as from a kernel, which does not tell. Then the next segment's is taken.
+    /// `TS.Recent`; 0 if it is not known, as from a kernel, which does not tell. Then the next
+    /// segment's is taken.
     pub recent: u32,
 }
 
-/// What is left of a connection in TIME-WAIT or CLOSED, for whoever has its socket: no peer will hear of it again.
+/// What is left of a connection in TIME-WAIT or CLOSED, for whoever has its socket: no peer will
+/// hear of it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains<P> {
     /// What was not read.
@@ -133,8 +141,8 @@ pub struct Remains<P> {
 pub struct InvalidSnapshot;
 
 impl<P: Payload> Connection<P> {
-    /// Takes the connection out of this stack; nothing is sent for it any more. `None` if there is nothing to continue:
-    /// before the handshake is over, in TIME-WAIT and in CLOSED.
+    /// Takes the connection out of this stack; nothing is sent for it any more. `None` if there is
+    /// nothing to continue: before the handshake is over, in TIME-WAIT and in CLOSED.
     pub fn export(mut self, now: Instant) -> Option<Snapshot<P>> {
         if !self.state.is_exportable() {
             return None;
@@ -182,7 +190,8 @@ impl<P: Payload> Connection<P> {
         })
     }
 
-    /// Takes out what [`export`](Self::export) does not: what is left of a connection that is over. `None` in other states.
+    /// Takes out what [`export`](Self::export) does not: what is left of a connection that is over.
+    /// `None` in other states.
     pub fn take_remains(&mut self) -> Option<Remains<P>> {
         if !matches!(self.state, State::TimeWait | State::Closed) {
             return None;
@@ -292,10 +301,12 @@ impl<P: Payload> Connection<P> {
         let sender = &mut self.sender;
         sender.snd_una = snapshot.snd_una;
         sender.scale = snapshot.window_scales.map_or(0, |scales| scales.snd);
-        // `SND.WL1` must not be beyond what the peer may send, or all its window updates would count as old.
+        // `SND.WL1` must not be beyond what the peer may send, or all its window updates would
+        // count as old.
         let window_end = snapshot.window.rcv_wup + promised_window(snapshot);
         let snd_wl1 = snapshot.window.snd_wl1.min(window_end);
-        // Nor so far behind that what comes seems to be older: kernels before Linux 5.10 leave it behind while they only receive.
+        // Nor so far behind that what comes seems to be older: kernels before Linux 5.10 leave it
+        // behind while they only receive.
         let oldest = snapshot.rcv_nxt - WINDOW_MAX;
         let snd_wl1 = snd_wl1.max(oldest);
         sender.start_window(snd_wl1, snapshot.window.snd_wnd);
@@ -308,7 +319,8 @@ impl<P: Payload> Connection<P> {
         let settings = settings(&self.config, &self.cold.options, mss, snapshot.has_sack);
         self.cold.recovery =
             Recovery::new(settings, self.cold.recovery.rtt.clone(), snapshot.snd_una);
-        // What was sent is taken as sent at this moment: it is not acknowledged, or lost, before a timeout says so.
+        // What was sent is taken as sent at this moment: it is not acknowledged, or lost, before a
+        // timeout says so.
         let in_flight = snapshot.snd_nxt - snapshot.snd_una;
         if in_flight > 0 {
             let is_fin_sent = self.sender.is_fin_sent();

@@ -11,7 +11,8 @@ use crate::{Ecn, Error, Instant, Payload, SeqNumber, State, Transmit};
 pub(super) struct Reset {
     pub(super) seq: SeqNumber,
     pub(super) ack: Option<SeqNumber>,
-    /// It is one of this connection's segments, with its window and options; not the answer to one that no connection expects.
+    /// It is one of this connection's segments, with its window and options; not the answer to one
+    /// that no connection expects.
     pub(super) is_own: bool,
 }
 
@@ -22,8 +23,8 @@ impl Reset {
         if segment.has(Flags::RST) {
             return None;
         }
-        // "If the ACK bit is off, sequence number zero is used, <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>. If the ACK bit is
-        // on, <SEQ=SEG.ACK><CTL=RST>"
+        // "If the ACK bit is off, sequence number zero is used,
+        // <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>. If the ACK bit is on, <SEQ=SEG.ACK><CTL=RST>"
         Some(if segment.has(Flags::ACK) {
             Self {
                 seq: segment.ack,
@@ -56,8 +57,8 @@ impl Reset {
     }
 }
 
-/// The answer to a segment with `payload_len` octets of data for which there is no connection (RFC 9293 §3.10.7.1): fills in a
-/// reset, or returns `false` if it gets none, being a reset itself.
+/// The answer to a segment with `payload_len` octets of data for which there is no connection (RFC
+/// 9293 §3.10.7.1): fills in a reset, or returns `false` if it gets none, being a reset itself.
 pub fn reset_for(header: &Header, payload_len: u32, reset: &mut Transmit) -> bool {
     let answer = Reset::answering(&Incoming::new(header, payload_len, Ecn::NotEct));
     if let Some(answer) = answer {
@@ -69,9 +70,9 @@ pub fn reset_for(header: &Header, payload_len: u32, reset: &mut Transmit) -> boo
 impl<P: Payload> Connection<P> {
     /// RFC 5961 §3.2, of a reset in the window.
     pub(super) fn check_reset(&mut self, now: Instant, segment: &Incoming<'_>) {
-        // "If the RST bit is set and the sequence number exactly matches the next expected sequence number (RCV.NXT), then
-        // TCP MUST reset the connection." "[if it] does not exactly match [...] TCP MUST send an acknowledgment (challenge
-        // ACK)".
+        // "If the RST bit is set and the sequence number exactly matches the next expected sequence
+        // number (RCV.NXT), then TCP MUST reset the connection." "[if it] does not exactly match
+        // [...] TCP MUST send an acknowledgment (challenge ACK)".
         if segment.seq == self.receiver.rcv_nxt
             || self.is_reset_after_fin(segment)
             || self.is_reset_behind_gap(segment)
@@ -83,21 +84,22 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Some stacks send RST with the number of the FIN instead of the one behind it (Linux's `tcp_reset_check`).
+    /// Some stacks send RST with the number of the FIN instead of the one behind it (Linux's
+    /// `tcp_reset_check`).
     pub(super) fn is_reset_after_fin(&self, segment: &Incoming<'_>) -> bool {
         self.receiver.has_received_fin() && segment.seq + 1 == self.receiver.rcv_nxt
     }
 
-    /// Data before the reset was lost, and its number is that behind the last data that came (as Linux). That is as hard to
-    /// guess as `RCV.NXT`.
+    /// Data before the reset was lost, and its number is that behind the last data that came (as
+    /// Linux). That is as hard to guess as `RCV.NXT`.
     fn is_reset_behind_gap(&self, segment: &Incoming<'_>) -> bool {
         self.cold.handshake.has_sack && self.receiver.end_behind_gap() == Some(segment.seq)
     }
 
     pub(super) fn on_reset(&mut self) {
         match self.state {
-            // "If this connection was initiated with a passive OPEN [...] return this connection to LISTEN state".
-            // What was opened fast is known to the application.
+            // "If this connection was initiated with a passive OPEN [...] return this connection to
+            // LISTEN state". What was opened fast is known to the application.
             State::SynReceived if self.cold.handshake.is_fast_open => {
                 self.end_fast_open(true);
                 self.fail(Error::Reset);

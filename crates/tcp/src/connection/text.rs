@@ -1,5 +1,5 @@
-//! The text of a segment that has passed the checks: its urgent pointer, its data, its FIN, and how soon all that is acknowledged
-//! (RFC 9293 §3.10.7.4, "sixth" to "eighth").
+//! The text of a segment that has passed the checks: its urgent pointer, its data, its FIN, and how
+//! soon all that is acknowledged (RFC 9293 §3.10.7.4, "sixth" to "eighth").
 
 use wire::tcp::Flags;
 
@@ -10,7 +10,8 @@ use crate::timers::Timer;
 use crate::{Event, Instant, Payload, SeqNumber};
 
 impl<P: Payload> Connection<P> {
-    /// "Sixth, check the URG bit", "seventh, process the segment text", "eighth, check the FIN bit".
+    /// "Sixth, check the URG bit", "seventh, process the segment text", "eighth, check the FIN
+    /// bit".
     #[inline]
     pub(super) fn take_text(&mut self, now: Instant, segment: &Incoming<'_>, payload: Option<P>) {
         if segment.has(Flags::URG | Flags::CWR) {
@@ -53,8 +54,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// "This should not occur since a FIN has been received from the remote side. Ignore the segment text." As Linux
-    /// (`tcp_rcv_state_process`): what came before FIN is acknowledged again, what reaches beyond it from before is refused.
+    /// "This should not occur since a FIN has been received from the remote side. Ignore the
+    /// segment text." As Linux (`tcp_rcv_state_process`): what came before FIN is acknowledged
+    /// again, what reaches beyond it from before is refused.
     #[cold]
     fn take_text_after_fin(&mut self, now: Instant, segment: &Incoming<'_>) {
         if !segment.is_empty() && segment.seq < self.receiver.rcv_nxt {
@@ -120,7 +122,8 @@ impl<P: Payload> Connection<P> {
         }
         match arrival {
             Arrival::InOrder => self.on_data_in_order(now, segment, before, had_gap),
-            // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
+            // RFC 5681 §4.2: "A TCP receiver SHOULD send an immediate duplicate ACK when an
+            // out-of-order segment arrives".
             Arrival::OutOfOrder => {
                 self.receiver.acks.owe_duplicate();
                 self.cold.out_of_order_segments = self.cold.out_of_order_segments.saturating_add(1);
@@ -149,7 +152,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// After `close`, or after `shutdown` of both directions; after that of reading alone data is accepted (as Linux).
+    /// After `close`, or after `shutdown` of both directions; after that of reading alone data is
+    /// accepted (as Linux).
     #[inline]
     fn is_nobody_reading(&self) -> bool {
         self.is_orphan || self.is_read_shut && self.state.has_fin()
@@ -168,7 +172,8 @@ impl<P: Payload> Connection<P> {
         self.cold.received.on_advance(before, rcv_nxt);
         let offered = self.receiver.window.offered();
         let is_push = segment.has(Flags::PSH);
-        // Of segments that were merged on the way none was longer than that (`tcp_measure_rcv_mss`).
+        // Of segments that were merged on the way none was longer than that
+        // (`tcp_measure_rcv_mss`).
         let one = if segment.len > self.receiver.acks.rcv_mss().into() {
             segment.len.min(self.received_mss().into())
         } else {
@@ -181,8 +186,9 @@ impl<P: Payload> Connection<P> {
             .window
             .on_data(segment.len, self.receiver.queued());
         self.measure_receiver_rtt(now, segment, added);
-        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment fills in all or part of a gap in
-        // the sequence space." And if the window had no room for the end of it, the peer has to send that again.
+        // RFC 5681 §4.2: "a TCP receiver SHOULD send an immediate ACK when the incoming segment
+        // fills in all or part of a gap in the sequence space." And if the window had no room for
+        // the end of it, the peer has to send that again.
         if had_gap || rcv_nxt != segment.seq + segment.len {
             self.receiver.acks.owe_duplicate();
         }
@@ -247,8 +253,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Whether to ask the peer for more: the window has not shrunk, or the application has less than it waits for. Otherwise the
-    /// acknowledgement goes with the read that makes room.
+    /// Whether to ask the peer for more: the window has not shrunk, or the application has less
+    /// than it waits for. Otherwise the acknowledgement goes with the read that makes room.
     fn wants_more(&self) -> bool {
         let receiver = &self.receiver;
         !self.has_readable()

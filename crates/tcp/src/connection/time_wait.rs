@@ -1,4 +1,5 @@
-//! TIME-WAIT: RFC 9293 §3.6.1, RFC 6191. Owners of many connections keep it in a smaller form instead.
+//! TIME-WAIT: RFC 9293 §3.6.1, RFC 6191. Owners of many connections keep it in a smaller form
+//! instead.
 
 use wire::tcp::Header;
 
@@ -16,8 +17,9 @@ impl<P: Payload> Connection<P> {
         self.events.raise(Event::TimeWait);
     }
 
-    /// What a [`TimeWaitTable`](crate::time_wait::TimeWaitTable) needs to go on for the connection, which then can go.
-    /// After [`Event::TimeWait`] and [`poll_transmit`](Self::poll_transmit); `None` in other states.
+    /// What a [`TimeWaitTable`](crate::time_wait::TimeWaitTable) needs to go on for the connection,
+    /// which then can go. After [`Event::TimeWait`] and [`poll_transmit`](Self::poll_transmit);
+    /// `None` in other states.
     pub fn residue(&self) -> Option<Residue> {
         (self.state == State::TimeWait).then(|| Residue {
             snd_nxt: self.sender.snd_nxt,
@@ -56,7 +58,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// Whether a SYN may begin the next incarnation of a connection in TIME-WAIT: RFC 6191 §2, RFC 1122 §4.2.2.13.
+    /// Whether a SYN may begin the next incarnation of a connection in TIME-WAIT: RFC 6191 §2, RFC
+    /// 1122 §4.2.2.13.
     pub fn accepts_syn(&self, syn: &Header) -> bool {
         self.residue().is_some_and(|residue| {
             judge(&residue, syn, 0, self.config.rfc1337).action == Action::Open

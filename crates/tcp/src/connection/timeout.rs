@@ -9,8 +9,8 @@ use crate::timers::Timer;
 use crate::{Error, Instant, Payload, State};
 
 impl<P: Payload> Connection<P> {
-    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before. [`poll_wake_up`](Self::poll_wake_up) tells the owner
-    /// anew when to call.
+    /// [`poll_timeout`](Self::poll_timeout)'s time has come; harmless before.
+    /// [`poll_wake_up`](Self::poll_wake_up) tells the owner anew when to call.
     pub fn on_timeout(&mut self, now: Instant) {
         self.timers.on_wake_up();
         if self.poll_timeout().is_none_or(|at| at > now) {
@@ -42,8 +42,8 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// RFC 5482: limits the time without an acknowledgement of anything new, from the first retransmission or window probe on (as
-    /// Linux).
+    /// RFC 5482: limits the time without an acknowledgement of anything new, from the first
+    /// retransmission or window probe on (as Linux).
     fn start_user_timeout(&mut self, now: Instant) {
         if let Some(timeout) = self.user_timeout()
             && !self.timers.is_set(Timer::UserTimeout)
@@ -55,7 +55,8 @@ impl<P: Payload> Connection<P> {
     /// SYN or SYN-ACK was not answered.
     fn on_handshake_timeout(&mut self, now: Instant) {
         let retries = match (self.state, self.cold.options.syn_count) {
-            // One more, since the application knows of the connection (`tcp_fastopen_synack_timer`).
+            // One more, since the application knows of the connection
+            // (`tcp_fastopen_synack_timer`).
             (State::SynReceived, 0) if self.cold.handshake.is_fast_open => {
                 self.config.syn_ack_retries.saturating_add(1)
             }
@@ -71,7 +72,8 @@ impl<P: Payload> Connection<P> {
         };
         let limit = retries.saturating_add(linear);
         let waited = now - self.cold.retransmitting_since.unwrap_or(now);
-        // As Linux (`retransmits_timed_out`): the equal intervals do not make it longer than doubling ones would be.
+        // As Linux (`retransmits_timed_out`): the equal intervals do not make it longer than
+        // doubling ones would be.
         let most = self.time_of_retries(retries, INITIAL_RTO);
         let is_out_of_time = self.user_timeout().is_some_and(|timeout| waited >= timeout)
             || !self.cold.handshake.is_passive
@@ -93,7 +95,8 @@ impl<P: Payload> Connection<P> {
         if self.cold.handshake.retransmits > linear {
             self.cold.recovery.rtt.on_timeout();
         }
-        // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait only.
+        // As Linux (`syn_ack_recalc`): a peer that has answered is reminded at the end of the wait
+        // only.
         if self.cold.handshake.retransmits < self.cold.handshake.deferral {
             self.set_timer(Timer::Retransmit, now + self.rto_nanos());
         } else {
@@ -116,7 +119,8 @@ impl<P: Payload> Connection<P> {
         self.note_reduction(was_reducing && timeout != Timeout::Retransmission);
         if timeout == Timeout::Probe && can_send_new && self.sender.unsent() < u32::from(self.mss())
         {
-            // RFC 8985 §7.3: "Transmit the lowest-sequence unsent segment", which Nagle or the cork may hold back.
+            // RFC 8985 §7.3: "Transmit the lowest-sequence unsent segment", which Nagle or the cork
+            // may hold back.
             self.sender.flush();
         }
         if timeout != Timeout::Retransmission {
@@ -153,16 +157,17 @@ impl<P: Payload> Connection<P> {
         } else {
             self.config.retries2
         };
-        // Linux reckons `tcp_retries2` from `TCP_RTO_MIN`, whatever the timeout is. Its timeouts are whole ticks of its clock: of the
-        // least timeout's 200 ms at least one more. Else a path without delay got one retransmission more, of two minutes.
+        // Linux reckons `tcp_retries2` from `TCP_RTO_MIN`, whatever the timeout is. Its timeouts
+        // are whole ticks of its clock: of the least timeout's 200 ms at least one more. Else a
+        // path without delay got one retransmission more, of two minutes.
         elapsed.saturating_mul(201)
             >= self
                 .time_of_retries(retries, DEFAULT_MIN_RTO)
                 .saturating_mul(200)
     }
 
-    /// `tcp_orphan_retries`. While the `interval` between retransmissions can still grow, 0 stands for 8; once it cannot, an ICMP
-    /// error means none.
+    /// `tcp_orphan_retries`. While the `interval` between retransmissions can still grow, 0 stands
+    /// for 8; once it cannot, an ICMP error means none.
     fn orphan_retries(&self, interval: Duration) -> u8 {
         let is_patient = interval < self.config.rto_max;
         match self.config.orphan_retries {
@@ -172,8 +177,9 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// How long `retries` retransmissions take, if the timeout begins with `first` and doubles (`tcp_model_timeout`). With the
-    /// least timeout as `first` a slow path gets as much time as a fast one, and fewer retransmissions.
+    /// How long `retries` retransmissions take, if the timeout begins with `first` and doubles
+    /// (`tcp_model_timeout`). With the least timeout as `first` a slow path gets as much time as a
+    /// fast one, and fewer retransmissions.
     fn time_of_retries(&self, retries: u8, first: Duration) -> Duration {
         let mut total = Duration::ZERO;
         let mut timeout = first;
@@ -208,11 +214,13 @@ impl<P: Payload> Connection<P> {
         } else {
             self.config.retries2
         };
-        // Nobody else would end it: a peer that answers each probe could hold this side's memory without end.
+        // Nobody else would end it: a peer that answers each probe could hold this side's memory
+        // without end.
         let is_given_up =
             self.is_orphan && interval >= self.config.rto_max && self.cold.probe_backoff >= limit;
-        // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe
-        // segments, the sending TCP peer MUST allow the connection to stay open."
+        // RFC 9293 §3.8.6.1: "As long as the receiving TCP peer continues to send acknowledgments
+        // in response to the probe segments, the sending TCP peer MUST allow the connection to stay
+        // open."
         if is_given_up || self.unanswered_probes >= limit {
             self.time_out(now);
             return;
@@ -246,8 +254,8 @@ impl<P: Payload> Connection<P> {
         if !self.cold.options.is_keep_alive || !self.state.is_synchronized() {
             return;
         }
-        // "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or acknowledgment packets have been
-        // received for the connection within an interval".
+        // "Keep-alive packets MUST only be sent when no sent data is outstanding, and no data or
+        // acknowledgment packets have been received for the connection within an interval".
         let elapsed = now - self.last_ack_at;
         let next = if self.sender.is_outstanding() || self.sender.has_unsent() {
             self.cold.options.keep_idle()

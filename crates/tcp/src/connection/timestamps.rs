@@ -95,7 +95,8 @@ impl TimestampState {
             .then(|| Nanos::new(u64::from(elapsed.max(1)).saturating_mul(1_000_000)))
     }
 
-    /// RFC 7323 §5.3 R1: the segment's timestamp is older than what was seen, and that is not itself too old to compare with.
+    /// RFC 7323 §5.3 R1: the segment's timestamp is older than what was seen, and that is not
+    /// itself too old to compare with.
     #[inline]
     pub(super) fn is_old(&self, now: Instant, value: u32) -> bool {
         // One tick of tolerance, `TCP_PAWS_WINDOW`.
@@ -110,7 +111,8 @@ impl TimestampState {
         is_before(value, self.recent)
     }
 
-    /// RFC 7323 §4.3: takes the timestamp of a segment that is at the left edge of what was acknowledged last.
+    /// RFC 7323 §4.3: takes the timestamp of a segment that is at the left edge of what was
+    /// acknowledged last.
     #[inline]
     pub(super) fn update(&mut self, now: Instant, value: u32) {
         if !is_before(value, self.recent) || self.is_outdated(now) || self.recent == 0 {
@@ -129,10 +131,12 @@ impl<P: Payload> Connection<P> {
         }
         match segment.header.options.timestamps {
             Some(timestamps) if !self.timestamps.is_old(now, timestamps.value) => Verdict::Continue,
-            // RFC 7323 §3.2 asks to drop segments without the option; Linux takes them, since middleboxes strip it.
+            // RFC 7323 §3.2 asks to drop segments without the option; Linux takes them, since
+            // middleboxes strip it.
             None => Verdict::Continue,
             Some(_) if segment.has(Flags::RST) => Verdict::Continue,
-            // Linux (`tcp_disordered_ack`): a bare ACK that was overtaken, not one from another incarnation.
+            // Linux (`tcp_disordered_ack`): a bare ACK that was overtaken, not one from another
+            // incarnation.
             Some(timestamps) if self.is_overtaken_ack(segment, timestamps.value) => {
                 Verdict::Continue
             }

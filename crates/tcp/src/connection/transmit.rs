@@ -15,8 +15,8 @@ use crate::{Ecn, Instant, Payload, SeqNumber, State, Transmit};
 impl<P: Payload> Connection<P> {
     /// The next segment to send, if there is one to be sent at `now`. Call until `false`.
     ///
-    /// In this order: a reset; SYN; what is to be sent again; new data, as the windows and Nagle allow, with FIN; probes; an
-    /// acknowledgement that nothing else carried.
+    /// In this order: a reset; SYN; what is to be sent again; new data, as the windows and Nagle
+    /// allow, with FIN; probes; an acknowledgement that nothing else carried.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant, transmit: &mut Transmit) -> bool {
         if self.pending.reset {
@@ -63,8 +63,8 @@ impl<P: Payload> Connection<P> {
         false
     }
 
-    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in pieces as they lie in memory:
-    /// nearly always one, and none of them empty.
+    /// The payload of a segment that the last [`poll_transmit`](Self::poll_transmit) gave, in
+    /// pieces as they lie in memory: nearly always one, and none of them empty.
     #[inline]
     pub fn payload(&self, transmit: &Transmit) -> impl Iterator<Item = &[u8]> + Clone {
         // An acknowledgement leaves the send queue's memory alone.
@@ -109,7 +109,8 @@ impl<P: Payload> Connection<P> {
             }
         }
         let mss = self.room_beside_options();
-        // One segment may always go (RFC 5681 §3.1) if nothing is under way that would let it go later.
+        // One segment may always go (RFC 5681 §3.1) if nothing is under way that would let it go
+        // later.
         let least = if is_outstanding { 0 } else { mss };
         let limits = Limits {
             mss,
@@ -141,8 +142,8 @@ impl<P: Payload> Connection<P> {
         Some(lost)
     }
 
-    /// The peer may have taken window back (`__tcp_retransmit_skb`): what is sent again is cut to what there is; beyond the edge
-    /// it is the first segment only, as a probe.
+    /// The peer may have taken window back (`__tcp_retransmit_skb`): what is sent again is cut to
+    /// what there is; beyond the edge it is the first segment only, as a probe.
     #[inline]
     fn within_window(&mut self, lost: SentSegment) -> Option<SentSegment> {
         if lost.end() <= self.sender.window_end() {
@@ -182,14 +183,16 @@ impl<P: Payload> Connection<P> {
         self.cold.path.max_offload_len.min(burst).max(mss)
     }
 
-    /// What the device cuts from here on, as [`Path::max_offload_len`](crate::Path::max_offload_len). A driver that has two ways to
-    /// send may ask for whole pieces on one and for segments on the other.
+    /// What the device cuts from here on, as
+    /// [`Path::max_offload_len`](crate::Path::max_offload_len). A driver that has two ways to send
+    /// may ask for whole pieces on one and for segments on the other.
     #[inline]
     pub fn set_max_offload_len(&mut self, octets: u32) {
         self.cold.path.max_offload_len = octets;
     }
 
-    /// Whether the windows have room for two full segments or more of new data: a device that cuts would get them at once.
+    /// Whether the windows have room for two full segments or more of new data: a device that cuts
+    /// would get them at once.
     #[inline]
     #[must_use]
     pub fn has_piece_to_send(&self) -> bool {
@@ -201,8 +204,8 @@ impl<P: Payload> Connection<P> {
             && self.sender.urgent_end().is_none()
     }
 
-    /// Whether an acknowledgement of data in order is all that is to be sent: after more of them, it is one that stands for all
-    /// (RFC 9293 §3.8.6.3 leaves a batch one).
+    /// Whether an acknowledgement of data in order is all that is to be sent: after more of them,
+    /// it is one that stands for all (RFC 9293 §3.8.6.3 leaves a batch one).
     #[inline]
     #[must_use]
     pub fn has_plain_ack_to_send(&self) -> bool {
@@ -229,14 +232,16 @@ impl<P: Payload> Connection<P> {
         next.is_some()
     }
 
-    /// If nothing is outstanding, no acknowledgement will come that lets the data go: a timer has to.
+    /// If nothing is outstanding, no acknowledgement will come that lets the data go: a timer has
+    /// to.
     fn on_blocked(&mut self, now: Instant, blocked: Blocked) {
         if self.sender.is_outstanding() || self.timers.is_set(Timer::Retransmit) {
             return;
         }
         let delay = match blocked {
-            // RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet of new data (if available), or
-            // retransmit to the receiving TCP peer even if the send window is zero".
+            // RFC 9293 §3.8.6.1: "The sending TCP peer must regularly transmit at least one octet
+            // of new data (if available), or retransmit to the receiving TCP peer even if the send
+            // window is zero".
             Blocked::Window => self.probe_interval(),
             // tcp(7): "there is a 200 millisecond ceiling on the time for which output is corked".
             Blocked::Cork => CORK_CEILING,
@@ -257,7 +262,8 @@ impl<P: Payload> Connection<P> {
         transmit.ecn = Ecn::NotEct;
         if self.ecn.is_on && segment.len > 0 {
             transmit.ecn = Ecn::Ect0;
-            // RFC 3168 §6.1.2: "the TCP source sets the CWR flag in the TCP header of the first new data packet".
+            // RFC 3168 §6.1.2: "the TCP source sets the CWR flag in the TCP header of the first new
+            // data packet".
             if self.ecn.owes_cwr {
                 self.ecn.owes_cwr = false;
                 flags |= Flags::CWR;
@@ -309,7 +315,8 @@ impl<P: Payload> Connection<P> {
         let mss = self.room_beside_options();
         let len = self.sender.unsent().min(window).min(mss);
         if probe == Probe::Window && len > 0 && !self.sender.is_outstanding() {
-            // Less than a segment, against the silly window syndrome, but better than nothing for ever.
+            // Less than a segment, against the silly window syndrome, but better than nothing for
+            // ever.
             let segment = NewSegment {
                 start: self.sender.snd_nxt,
                 len,
@@ -327,7 +334,8 @@ impl<P: Payload> Connection<P> {
             self.emit_ack(now, una, transmit);
             return;
         }
-        // As Linux (`tcp_xmit_probe_skb`): an old number makes the peer answer and tells it nothing.
+        // As Linux (`tcp_xmit_probe_skb`): an old number makes the peer answer and tells it
+        // nothing.
         self.emit_ack(now, self.sender.snd_una - 1, transmit);
     }
 
@@ -354,8 +362,9 @@ impl<P: Payload> Connection<P> {
         if let Some(end) = self.sender.urgent_end()
             && let Ok(pointer @ 1..) = u16::try_from(end.distance_from(seq))
         {
-            // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1). From there on nothing is
-            // urgent: a pointer of zero would be the segment's first octet to Linux.
+            // RFC 9293 §3.8.5: the pointer is to the octet behind the urgent ones (RFC 6093 §3.1).
+            // From there on nothing is urgent: a pointer of zero would be the segment's first octet
+            // to Linux.
             flags |= Flags::URG;
             urgent = pointer;
         }

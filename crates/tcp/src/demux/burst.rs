@@ -1,14 +1,18 @@
-//! Looking up the connections of many segments, so that memory is waited for once instead of for each.
+//! Looking up the connections of many segments, so that memory is waited for once instead of for
+//! each.
 //!
-//! Among a million connections neither a segment's place in the table nor its connection is in a cache. To read both costs two
-//! times the latency of memory, which is several times what the segment itself costs. With several segments at hand the
-//! processor can fetch for the later ones while it works on the first. Three of its limits make the order of things:
+//! Among a million connections neither a segment's place in the table nor its connection is in a
+//! cache. To read both costs two times the latency of memory, which is several times what the
+//! segment itself costs. With several segments at hand the processor can fetch for the later ones
+//! while it works on the first. Three of its limits make the order of things:
 //!
-//! * It forgets a prefetch when too many are under way: on AMD's Zen 5 beyond 30 into the first cache and beyond 60 into the
-//!   second.
-//! * A prefetch is not done before its page is found in the page tables, and a few hundred instructions behind the oldest that
-//!   is not done everything stands still. So pages are looked for together, with nothing in between.
-//! * It guesses where branches go. Where a flow is in its bucket of the table nobody can guess, so no branch asks.
+//! * It forgets a prefetch when too many are under way: on AMD's Zen 5 beyond 30 into the first
+//!   cache and beyond 60 into the second.
+//! * A prefetch is not done before its page is found in the page tables, and a few hundred
+//!   instructions behind the oldest that is not done everything stands still. So pages are looked
+//!   for together, with nothing in between.
+//! * It guesses where branches go. Where a flow is in its bucket of the table nobody can guess, so
+//!   no branch asks.
 
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -29,13 +33,14 @@ pub trait Burst {
     /// The local and the remote end of segment `index`.
     fn ends(&self, index: usize) -> (SocketAddr, SocketAddr);
 
-    /// Asks the processor to fetch the cache line at `address`, which may be any, into its second cache: the first one is too
-    /// small for what is under way.
+    /// Asks the processor to fetch the cache line at `address`, which may be any, into its second
+    /// cache: the first one is too small for what is under way.
     fn prefetch(&self, address: *const u8);
 
-    /// What a segment of connection `value` touches: at depth 0 where the connection is, as many lines for each; at the depths 1
-    /// and 2 what the lines of the depth before refer to, which have been fetched. For instance
-    /// [`Connection::lines`](crate::Connection::lines). Nothing if a segment before has removed the connection.
+    /// What a segment of connection `value` touches: at depth 0 where the connection is, as many
+    /// lines for each; at the depths 1 and 2 what the lines of the depth before refer to, which
+    /// have been fetched. For instance [`Connection::lines`](crate::Connection::lines). Nothing if
+    /// a segment before has removed the connection.
     fn lines(&self, value: u32, depth: usize) -> impl Iterator<Item = *const u8>;
 
     /// How many depths there are: 1 to 3.

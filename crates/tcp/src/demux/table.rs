@@ -1,8 +1,10 @@
-//! A hash table from flows to numbers: open addressing with linear probing, and removal that leaves no marks.
+//! A hash table from flows to numbers: open addressing with linear probing, and removal that leaves
+//! no marks.
 //!
-//! Key and value are beside each other, so that a look-up among millions touches one line of memory, where a general map
-//! touches two. What is probed are buckets of four slots, one cache line for IPv4: where in it a flow is, no branch asks, since
-//! among many flows no processor can foretell it. The hash is SipHash-1-3 under a secret key.
+//! Key and value are beside each other, so that a look-up among millions touches one line of
+//! memory, where a general map touches two. What is probed are buckets of four slots, one cache
+//! line for IPv4: where in it a flow is, no branch asks, since among many flows no processor can
+//! foretell it. The hash is SipHash-1-3 under a secret key.
 
 use siphasher::sip::SipHasher13;
 
@@ -135,8 +137,8 @@ impl<const N: usize> ConnectionTable<N> {
         self.buckets.len().saturating_mul(WAYS)
     }
 
-    /// The most flows that may be in: three eighths, so that hardly any is not at home. One that is not costs a branch that
-    /// nobody foresaw, and a wait for memory.
+    /// The most flows that may be in: three eighths, so that hardly any is not at home. One that is
+    /// not costs a branch that nobody foresaw, and a wait for memory.
     const fn limit(&self) -> usize {
         self.slots().saturating_sub(self.buckets.len()) / 2
     }
@@ -171,7 +173,8 @@ impl<const N: usize> ConnectionTable<N> {
         }
     }
 
-    /// Empties a slot. Flows that found its bucket full are behind it: one of them moves up, and leaves a gap itself.
+    /// Empties a slot. Flows that found its bucket full are behind it: one of them moves up, and
+    /// leaves a gap itself.
     fn close_gap(&mut self, mut gap: usize, mut way: usize) {
         let mask = self.buckets.len().wrapping_sub(1);
         let mut index = gap;

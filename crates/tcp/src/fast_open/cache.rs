@@ -1,4 +1,5 @@
-//! What a client remembers of servers (RFC 7413 §4.1.3), and of networks that do not let Fast Open through (§4.1.3.1).
+//! What a client remembers of servers (RFC 7413 §4.1.3), and of networks that do not let Fast Open
+//! through (§4.1.3.1).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,7 +16,8 @@ pub struct FastOpenCache {
     capacity: usize,
     /// Uses of the cache so far, to tell what was used last.
     clock: u64,
-    /// Times in a row that a network has swallowed a connection because of Fast Open, and when it last did.
+    /// Times in a row that a network has swallowed a connection because of Fast Open, and when it
+    /// last did.
     black_holes: u32,
     last_black_hole_at: Instant,
 }
@@ -29,7 +31,8 @@ struct Entry {
     used_at: u64,
 }
 
-/// Whether the experimental form of the option was tried on a server that does not answer the other.
+/// Whether the experimental form of the option was tried on a server that does not answer the
+/// other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Experiment {
     #[default]
@@ -39,7 +42,8 @@ enum Experiment {
     Over,
 }
 
-/// How to begin a connection; for [`Connection::attempt_fast_open`](crate::Connection::attempt_fast_open).
+/// How to begin a connection; for
+/// [`Connection::attempt_fast_open`](crate::Connection::attempt_fast_open).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenAttempt {
     /// The SYN's option.
@@ -128,8 +132,8 @@ impl FastOpenCache {
         }
     }
 
-    /// Takes what [`Connection::take_fast_open_lesson`](crate::Connection::take_fast_open_lesson) gave
-    /// (`tcp_fastopen_cache_set`).
+    /// Takes what [`Connection::take_fast_open_lesson`](crate::Connection::take_fast_open_lesson)
+    /// gave (`tcp_fastopen_cache_set`).
     pub fn learn(&mut self, now: Instant, server: IpAddr, lesson: &FastOpenLesson) {
         if lesson.is_black_hole {
             self.black_holes = self.black_holes.saturating_add(1);

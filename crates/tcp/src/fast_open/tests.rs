@@ -15,7 +15,8 @@ fn key(words: [u32; 4]) -> [u8; 16] {
         .unwrap()
 }
 
-/// The cookies are those that Linux gives; vectors of google/packetdrill, `gtests/net/tcp/fastopen/server`.
+/// The cookies are those that Linux gives; vectors of google/packetdrill,
+/// `gtests/net/tcp/fastopen/server`.
 // Requirement: RFC 7413 4.1.2-1, 4.1.2-2
 #[test]
 fn cookies_are_those_of_linux() {

@@ -32,7 +32,8 @@ pub enum CookieError {
 }
 
 impl Listener {
-    /// The SYN-ACK for a SYN of which nothing is kept. `options` are those that the connection would have.
+    /// The SYN-ACK for a SYN of which nothing is kept. `options` are those that the connection
+    /// would have.
     pub fn answer_with_cookie(
         &self,
         now: Instant,
@@ -83,8 +84,8 @@ impl Listener {
         };
     }
 
-    /// The connection of an ACK that brings a cookie back. It is embryonic and counted as half-open: the ACK itself is its
-    /// first segment.
+    /// The connection of an ACK that brings a cookie back. It is embryonic and counted as
+    /// half-open: the ACK itself is its first segment.
     ///
     /// # Errors
     /// See [`CookieError`].

@@ -1,4 +1,5 @@
-//! Which SYNs open a connection at once (RFC 7413 §4.2.2), in the manner of Linux (`tcp_try_fastopen`).
+//! Which SYNs open a connection at once (RFC 7413 §4.2.2), in the manner of Linux
+//! (`tcp_try_fastopen`).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -10,8 +11,8 @@ use super::Listener;
 use crate::fast_open::{CookieWorth, FastOpen, FastOpenKeys, FastOpenModes};
 use crate::{FastOpenEnd, Instant};
 
-/// Connections that were opened fast and whose handshakes are not over: RFC 7413 §5.1 bounds them, since their SYNs may
-/// have been forged.
+/// Connections that were opened fast and whose handshakes are not over: RFC 7413 §5.1 bounds them,
+/// since their SYNs may have been forged.
 #[derive(Debug, Default)]
 pub(super) struct FastOpenQueue {
     /// `TCP_FASTOPEN`: 0 for no Fast Open.
@@ -67,7 +68,8 @@ impl FastOpenQueue {
 }
 
 impl Listener {
-    /// `TCP_FASTOPEN`: how many connections opened fast may wait for the ends of their handshakes; 0 for none.
+    /// `TCP_FASTOPEN`: how many connections opened fast may wait for the ends of their handshakes;
+    /// 0 for none.
     pub fn set_fast_open(&mut self, limit: u32) {
         self.fast_open.limit = limit;
     }
@@ -87,10 +89,12 @@ impl Listener {
         self.fast_open.is_cookieless = on;
     }
 
-    /// What to reply to a SYN with `payload_len` octets of data from `client` to `server`, for which
-    /// [`on_segment`](Self::on_segment) said [`Open`](super::ListenDisposition::Open). `keys` are the stack's.
+    /// What to reply to a SYN with `payload_len` octets of data from `client` to `server`, for
+    /// which [`on_segment`](Self::on_segment) said [`Open`](super::ListenDisposition::Open). `keys`
+    /// are the stack's.
     ///
-    /// The SYN of a flood, which is answered by a SYN cookie, opens nothing fast: there is no memory for its data.
+    /// The SYN of a flood, which is answered by a SYN cookie, opens nothing fast: there is no
+    /// memory for its data.
     pub fn fast_open(
         &mut self,
         now: Instant,
@@ -116,8 +120,8 @@ impl Listener {
         match keys.judge(option.cookie(), client, server) {
             CookieWorth::Good => self.open_fast(None),
             CookieWorth::Old => self.open_fast(fresh),
-            // RFC 7413 §4.2.2: "If the cookie is invalid, the server [acknowledges] only the SYN sequence" and sends a
-            // good one.
+            // RFC 7413 §4.2.2: "If the cookie is invalid, the server [acknowledges] only the SYN
+            // sequence" and sends a good one.
             CookieWorth::Nothing => FastOpenReply {
                 is_open: false,
                 option: fresh,
@@ -137,7 +141,8 @@ impl Listener {
     /// ([`Connection::take_fast_open_end`](crate::Connection::take_fast_open_end)).
     pub fn on_fast_open_end(&mut self, now: Instant, end: FastOpenEnd) {
         self.fast_open.pending = self.fast_open.pending.saturating_sub(1);
-        // As Linux (`reqsk_fastopen_remove`): one that nobody has accepted yet is bounded by the backlog.
+        // As Linux (`reqsk_fastopen_remove`): one that nobody has accepted yet is bounded by the
+        // backlog.
         if end.was_reset && end.was_accepted {
             self.fast_open.resets.push_back(now + RESET_MEMORY);
         }

@@ -1,4 +1,5 @@
-//! For how long there was something to send, and what held it back (kernel `tcp_chrono_start`, `tcp_chrono_stop`).
+//! For how long there was something to send, and what held it back (kernel `tcp_chrono_start`,
+//! `tcp_chrono_stop`).
 
 use core::time::Duration;
 

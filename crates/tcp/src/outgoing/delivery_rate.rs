@@ -1,9 +1,12 @@
-//! The rate at which data arrives at the peer (draft-cheng-iccrg-delivery-rate-estimation-02; kernel `net/ipv4/tcp_rate.c`).
+//! The rate at which data arrives at the peer (draft-cheng-iccrg-delivery-rate-estimation-02;
+//! kernel `net/ipv4/tcp_rate.c`).
 //!
-//! A sample is what was delivered between the sending of a segment and its acknowledgement, over the time between. Differences
-//! from the draft, which keeps the beginning of a sample with every segment (§3.1.2):
-//! * one segment at a time is followed, the last one sent before anything more was delivered: a sample for each round trip
-//!   instead of one for each acknowledgement, and nothing kept with the others;
+//! A sample is what was delivered between the sending of a segment and its acknowledgement, over
+//! the time between. Differences from the draft, which keeps the beginning of a sample with every
+//! segment (§3.1.2):
+//! * one segment at a time is followed, the last one sent before anything more was delivered: a
+//!   sample for each round trip instead of one for each acknowledgement, and nothing kept with the
+//!   others;
 //! * what counts are octets, not segments of any size.
 
 use core::time::Duration;
@@ -19,7 +22,8 @@ pub(crate) struct DeliveryRate {
     delivered_at: u32,
     /// `C.first_sent_time`
     first_sent_at: u32,
-    /// `C.app_limited`: `delivered` when the last segment has arrived that was sent before the application had no more.
+    /// `C.app_limited`: `delivered` when the last segment has arrived that was sent before the
+    /// application had no more.
     app_limited_until: Option<u32>,
     followed: Option<Followed>,
     estimate: Estimate,
@@ -75,8 +79,8 @@ impl DeliveryRate {
         }
     }
 
-    /// §3.4: the application writes, and had less than a segment waiting, while the network had room for what is more than
-    /// `in_flight` octets.
+    /// §3.4: the application writes, and had less than a segment waiting, while the network had
+    /// room for what is more than `in_flight` octets.
     #[inline]
     pub(crate) fn on_app_limited(&mut self, in_flight: u32) {
         self.app_limited_until = Some(self.delivered.wrapping_add(in_flight));

@@ -1,4 +1,5 @@
-//! Retransmission timeouts over the life of a connection (kernel `tcp_update_rto_stats`, `tcp_update_rto_time`).
+//! Retransmission timeouts over the life of a connection (kernel `tcp_update_rto_stats`,
+//! `tcp_update_rto_time`).
 
 use core::num::NonZeroU32;
 use core::time::Duration;

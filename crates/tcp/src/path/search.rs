@@ -1,10 +1,12 @@
-//! Which packets a path takes, found by sending larger ones (RFC 4821 §7; kernel `tcp_mtu_probe`, `tcp_mtu_probing`).
+//! Which packets a path takes, found by sending larger ones (RFC 4821 §7; kernel `tcp_mtu_probe`,
+//! `tcp_mtu_probing`).
 
 use core::time::Duration;
 
 use crate::{Instant, SeqNumber};
 
-/// A search for the path's MTU, between a size that arrives and one that may. Sizes are of packets, IP header included, in octets.
+/// A search for the path's MTU, between a size that arrives and one that may. Sizes are of packets,
+/// IP header included, in octets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuSearch {
     /// In use (`search_low`).
@@ -48,8 +50,9 @@ impl MtuSearch {
         self.path_mtu
     }
 
-    /// The next size to try; `None` while one is under way, and when the bounds are closer than `threshold` (RFC 4821 §7.3).
-    /// Then, every `interval`, the search begins anew, up to `most`: the path may have changed.
+    /// The next size to try; `None` while one is under way, and when the bounds are closer than
+    /// `threshold` (RFC 4821 §7.3). Then, every `interval`, the search begins anew, up to `most`:
+    /// the path may have changed.
     pub(crate) fn next_mtu(
         &mut self,
         now: Instant,
@@ -78,7 +81,8 @@ impl MtuSearch {
         self.probe
     }
 
-    /// Everything before `snd_una` has arrived. Whether the probe has, too, so that larger segments can be sent.
+    /// Everything before `snd_una` has arrived. Whether the probe has, too, so that larger segments
+    /// can be sent.
     pub(crate) fn on_ack(&mut self, snd_una: SeqNumber) -> bool {
         match self.probe {
             Some(probe) if probe.end <= snd_una => {
@@ -108,7 +112,8 @@ impl MtuSearch {
         self.probe = None;
     }
 
-    /// The network layer says that the path takes `mtu`; if that is more than before there may be more to find, up to `most`.
+    /// The network layer says that the path takes `mtu`; if that is more than before there may be
+    /// more to find, up to `most`.
     pub(crate) fn set_path_mtu(&mut self, mtu: u16, most: u16) {
         self.high = if mtu > self.path_mtu {
             most.min(mtu)

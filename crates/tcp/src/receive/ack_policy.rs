@@ -1,4 +1,5 @@
-//! When to acknowledge: at once or later (RFC 1122 §4.2.3.2, RFC 5681 §4.2), with Linux's adaptive delay.
+//! When to acknowledge: at once or later (RFC 1122 §4.2.3.2, RFC 5681 §4.2), with Linux's adaptive
+//! delay.
 
 use core::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::{Config, Instant, mss};
 /// The delayed-acknowledgement state (`inet_connection_sock.icsk_ack`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AckPolicy {
-    /// Acknowledgements to send at once: one for data in order, one for each segment that must be a duplicate.
+    /// Acknowledgements to send at once: one for data in order, one for each segment that must be a
+    /// duplicate.
     owed: u8,
     /// One is due, at the latest when the timer of delayed acknowledgements says so.
     is_scheduled: bool,
@@ -22,7 +24,8 @@ pub(crate) struct AckPolicy {
     pushes: u8,
     /// The delay; zero before the first data.
     delay: Span,
-    /// The retransmission timeout, a copy of what [`RttEstimator`](crate::rtt::RttEstimator) says: it is nearer.
+    /// The retransmission timeout, a copy of what [`RttEstimator`](crate::rtt::RttEstimator) says:
+    /// it is nearer.
     pub(crate) rto: Span,
     last_data_at: Instant,
     /// The peer's segment size, from what arrives (`rcv_mss`).
@@ -87,7 +90,8 @@ impl AckPolicy {
         self.delay = config.delayed_ack_min.into();
     }
 
-    /// As many acknowledgements at once as a window of half-segments has, at most the configured number.
+    /// As many acknowledgements at once as a window of half-segments has, at most the configured
+    /// number.
     fn grant_quick(&mut self, config: &Config, window: u32) {
         let segments = window
             .checked_div(u32::from(self.rcv_mss).saturating_mul(2))
@@ -99,8 +103,9 @@ impl AckPolicy {
         self.quick = self.quick.max(quick);
     }
 
-    /// The handshake is over; idleness counts from here. `mss` is what segments of either side can be long, in octets:
-    /// `rcv_mss` starts low and only rises by evidence (`tcp_initialize_rcv_mss`).
+    /// The handshake is over; idleness counts from here. `mss` is what segments of either side can
+    /// be long, in octets: `rcv_mss` starts low and only rises by evidence
+    /// (`tcp_initialize_rcv_mss`).
     pub(crate) fn on_established(&mut self, now: Instant, mss: u16, window: u32) {
         self.last_data_at = now;
         if self.delay == Span::ZERO {
@@ -144,8 +149,8 @@ impl AckPolicy {
         self.owed = self.owed.max(1);
     }
 
-    /// Acknowledge at once, and once for each segment that asks so: RFC 5681 §4.2: "A TCP receiver SHOULD send an
-    /// immediate duplicate ACK when an out-of-order segment arrives".
+    /// Acknowledge at once, and once for each segment that asks so: RFC 5681 §4.2: "A TCP receiver
+    /// SHOULD send an immediate duplicate ACK when an out-of-order segment arrives".
     pub(crate) fn owe_duplicate(&mut self) {
         self.owed = self.owed.saturating_add(1);
     }
@@ -220,8 +225,8 @@ impl AckPolicy {
         self.delay.min(most.into())
     }
 
-    /// Reading emptied the queue: whether the peer's last segment is to be acknowledged at once, for it may wait for that
-    /// (`__tcp_cleanup_rbuf`).
+    /// Reading emptied the queue: whether the peer's last segment is to be acknowledged at once,
+    /// for it may wait for that (`__tcp_cleanup_rbuf`).
     pub(crate) fn wants_ack_after_read(&self, unacknowledged: u32, is_queue_empty: bool) -> bool {
         self.is_scheduled
             && (unacknowledged > u32::from(self.rcv_mss)
@@ -243,5 +248,6 @@ impl AckPolicy {
     }
 }
 
-/// RFC 9293 §3.8.6.3 (MUST-40): "the delay MUST be less than 0.5 seconds"; Linux's is half a second.
+/// RFC 9293 §3.8.6.3 (MUST-40): "the delay MUST be less than 0.5 seconds"; Linux's is half a
+/// second.
 const MAX_DELAY: Duration = Duration::from_millis(499);

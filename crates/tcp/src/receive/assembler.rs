@@ -1,4 +1,5 @@
-//! Data that came out of order, until the gap before it is filled, and the SACK blocks that tell of it (RFC 2018).
+//! Data that came out of order, until the gap before it is filled, and the SACK blocks that tell of
+//! it (RFC 2018).
 
 use std::collections::VecDeque;
 
@@ -12,8 +13,8 @@ use crate::{Payload, SeqNumber};
 pub(crate) struct Assembler<P> {
     pieces: VecDeque<Piece<P>>,
     footprint: usize,
-    /// The ranges to report, the one that changed last first (RFC 2018 §4); a range that more recent ones pushed out is
-    /// reported again when it changes, as in Linux.
+    /// The ranges to report, the one that changed last first (RFC 2018 §4); a range that more
+    /// recent ones pushed out is reported again when it changes, as in Linux.
     recent: [Range; SackBlocks::MAX],
     recent_count: u8,
     /// What came twice (RFC 2883), to be reported once.
@@ -69,7 +70,8 @@ impl<P> Default for Assembler<P> {
 }
 
 impl<P: Payload> Assembler<P> {
-    /// Keeps data that starts at `start`, behind a gap. What is there already stays; a copy is dropped.
+    /// Keeps data that starts at `start`, behind a gap. What is there already stays; a copy is
+    /// dropped.
     pub(crate) fn insert(&mut self, start: SeqNumber, mut payload: P) {
         let whole = Range::new(start, start + octets(&payload));
         let mut range = whole;
@@ -109,7 +111,8 @@ impl<P: Payload> Assembler<P> {
         self.report(whole);
     }
 
-    /// Takes the first piece out if it no longer lies behind a gap, without what is before `rcv_nxt`.
+    /// Takes the first piece out if it no longer lies behind a gap, without what is before
+    /// `rcv_nxt`.
     #[inline]
     pub(crate) fn pop_at(&mut self, rcv_nxt: SeqNumber) -> Option<P> {
         loop {
@@ -134,8 +137,8 @@ impl<P: Payload> Assembler<P> {
         }
     }
 
-    /// Lets pieces share memory with those that they follow on, until at most `footprint` octets are in use
-    /// (`tcp_collapse_ofo_queue`).
+    /// Lets pieces share memory with those that they follow on, until at most `footprint` octets
+    /// are in use (`tcp_collapse_ofo_queue`).
     pub(crate) fn collapse(&mut self, footprint: usize) {
         let Some(mut last) = self.pieces.pop_front() else {
             return;
@@ -157,8 +160,9 @@ impl<P: Payload> Assembler<P> {
         self.pieces.push_back(last);
     }
 
-    /// Drops the pieces furthest from being readable until `footprint` octets of memory are left (`tcp_prune_ofo_queue`).
-    /// RFC 2018 §8 allows to forget what was reported, as a last resort, and asks not to report it any more.
+    /// Drops the pieces furthest from being readable until `footprint` octets of memory are left
+    /// (`tcp_prune_ofo_queue`). RFC 2018 §8 allows to forget what was reported, as a last resort,
+    /// and asks not to report it any more.
     pub(crate) fn prune(&mut self, footprint: usize) {
         let mut has_dropped = false;
         while self.footprint > footprint
@@ -230,7 +234,8 @@ impl<P: Payload> Assembler<P> {
         self.recent_count = kept;
     }
 
-    /// RFC 2883 §4: remembers octets that came twice; the first such range since the last acknowledgement is reported.
+    /// RFC 2883 §4: remembers octets that came twice; the first such range since the last
+    /// acknowledgement is reported.
     pub(crate) fn note_duplicate(&mut self, range: Range) {
         self.duplicate = Some(match self.duplicate {
             Some(known) if known.touches(&range) => known.union(range),
@@ -239,7 +244,8 @@ impl<P: Payload> Assembler<P> {
         });
     }
 
-    /// The blocks of the next acknowledgement, at most `max`: a duplicate first (RFC 2883 §4), and only once.
+    /// The blocks of the next acknowledgement, at most `max`: a duplicate first (RFC 2883 §4), and
+    /// only once.
     pub(crate) fn take_blocks(&mut self, max: usize, with_duplicate: bool) -> SackBlocks {
         let duplicate = self.duplicate.take().filter(|_| with_duplicate);
         duplicate

@@ -1,8 +1,9 @@
 //! Data that a retransmission has overtaken on its way, and PAWS (RFC 7323 §5.3).
 //!
-//! What fills a gap has the timestamp of a retransmission, which becomes `TS.Recent`. Data behind it that was sent earlier and
-//! comes later is old by that measure; to drop it makes losses of what was only reordered. With 30 % of all packets late by a
-//! fifth of a round trip of 100 ms that costs an eighth of a link of 10 Mbit/s (`tests/goodput.txt`).
+//! What fills a gap has the timestamp of a retransmission, which becomes `TS.Recent`. Data behind
+//! it that was sent earlier and comes later is old by that measure; to drop it makes losses of what
+//! was only reordered. With 30 % of all packets late by a fifth of a round trip of 100 ms that
+//! costs an eighth of a link of 10 Mbit/s (`tests/goodput.txt`).
 
 use crate::timestamp::is_before;
 
@@ -16,8 +17,8 @@ pub(crate) struct Overtaken {
 }
 
 impl Overtaken {
-    /// Data came behind a gap; `recent` is `TS.Recent`, `received` the octets before the gap since the beginning, `window`
-    /// those that the peer may send behind them.
+    /// Data came behind a gap; `recent` is `TS.Recent`, `received` the octets before the gap since
+    /// the beginning, `window` those that the peer may send behind them.
     pub(crate) fn on_gap(&mut self, recent: u32, received: u64, window: u32) {
         if received >= self.until {
             self.timestamp = recent;
@@ -27,15 +28,17 @@ impl Overtaken {
 
     /// Whether data that comes next or later in the stream was sent after what came before the gap.
     ///
-    /// It is not from another turn of the sequence numbers either, however fast the link is: all that was sent after that lies
-    /// in two windows, this one and what the peer may have sent beyond it, which have no more than 2^30 octets each. To
-    /// someone who guesses, the timestamps between are few beside the half of all that is newer than `TS.Recent`.
+    /// It is not from another turn of the sequence numbers either, however fast the link is: all
+    /// that was sent after that lies in two windows, this one and what the peer may have sent
+    /// beyond it, which have no more than 2^30 octets each. To someone who guesses, the timestamps
+    /// between are few beside the half of all that is newer than `TS.Recent`.
     pub(crate) fn admits(&self, timestamp: u32, received: u64) -> bool {
         received < self.until && !is_before(timestamp, self.timestamp)
     }
 }
 
-/// The largest window (RFC 7323 §2.3): two of them are half of the sequence numbers, by which PAWS would be needed again.
+/// The largest window (RFC 7323 §2.3): two of them are half of the sequence numbers, by which PAWS
+/// would be needed again.
 const MAX_SPAN: u32 = 1 << 30;
 
 #[cfg(test)]

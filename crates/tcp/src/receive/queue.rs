@@ -6,8 +6,8 @@ use crate::Payload;
 
 /// Handles of received data in the order of the stream.
 ///
-/// Most connections have at most one unread: that one lies in the connection itself, so that it costs no allocation and no
-/// cache line of its own.
+/// Most connections have at most one unread: that one lies in the connection itself, so that it
+/// costs no allocation and no cache line of its own.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct ReceiveQueue<P> {
@@ -21,7 +21,8 @@ pub(crate) struct ReceiveQueue<P> {
     /// The window bounds both.
     len: u32,
     footprint: u32,
-    /// `SO_RCVLOWAT`, a copy of what the options say. It is no business of the queue's, but four octets are free here.
+    /// `SO_RCVLOWAT`, a copy of what the options say. It is no business of the queue's, but four
+    /// octets are free here.
     pub(crate) low_water: u32,
     /// Nothing if nothing is queued.
     first: Option<P>,
@@ -39,7 +40,8 @@ impl<P: Payload> ReceiveQueue<P> {
         }
     }
 
-    /// Appends data. With `is_compacting` it is copied behind what is there already, if that has the room.
+    /// Appends data. With `is_compacting` it is copied behind what is there already, if that has
+    /// the room.
     #[inline]
     pub(crate) fn push(&mut self, payload: P, is_compacting: bool) {
         self.len = self.len.saturating_add(octets(payload.as_ref().len()));
@@ -58,7 +60,8 @@ impl<P: Payload> ReceiveQueue<P> {
         }
     }
 
-    /// Lets data share memory with the data before it, until the handles keep at most `footprint` octets (`tcp_collapse`).
+    /// Lets data share memory with the data before it, until the handles keep at most `footprint`
+    /// octets (`tcp_collapse`).
     pub(crate) fn collapse(&mut self, footprint: usize) {
         let Some(rest) = &mut self.rest else {
             return;

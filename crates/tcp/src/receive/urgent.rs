@@ -1,4 +1,5 @@
-//! Urgent data as Linux has it: one octet, the one before the urgent pointer (RFC 6093 §3.1), taken out of the stream.
+//! Urgent data as Linux has it: one octet, the one before the urgent pointer (RFC 6093 §3.1), taken
+//! out of the stream.
 
 use crate::{SeqNumber, UrgentError, UrgentOctet};
 

@@ -23,7 +23,8 @@ pub(crate) struct ReceiveWindow {
     offered_from: SeqNumber,
     /// RFC 7323 §2: the shift of the windows we send.
     scale: u8,
-    /// The most that is offered at present: grows with proof that the peer sends full segments (`rcv_ssthresh`).
+    /// The most that is offered at present: grows with proof that the peer sends full segments
+    /// (`rcv_ssthresh`).
     threshold: u32,
     /// The most that is ever offered (`window_clamp`).
     clamp: u32,
@@ -61,7 +62,8 @@ impl ReceiveWindow {
         window
     }
 
-    /// Chooses the first window (`tcp_select_initial_window`): as many segments of `mss` octets as there is room for.
+    /// Chooses the first window (`tcp_select_initial_window`): as many segments of `mss` octets as
+    /// there is room for.
     #[inline]
     pub(crate) fn open(&mut self, mss: u16) {
         let mss = u32::from(mss.max(1));
@@ -75,8 +77,9 @@ impl ReceiveWindow {
         self.offered = self.threshold.min(u32::from(u16::MAX));
     }
 
-    /// The handshake is over; `is_scaling` says whether both sides agreed to scale, `mss` is what the peer's segments can hold
-    /// beside the options that were agreed upon (`tcp_init_buffer_space`).
+    /// The handshake is over; `is_scaling` says whether both sides agreed to scale, `mss` is what
+    /// the peer's segments can hold beside the options that were agreed upon
+    /// (`tcp_init_buffer_space`).
     pub(crate) fn on_established(
         &mut self,
         now: Instant,
@@ -89,7 +92,8 @@ impl ReceiveWindow {
             self.clamp = self.clamp.min(u32::from(u16::MAX));
             self.threshold = self.threshold.min(self.clamp);
         }
-        // What the SYN could not say is good from here on; what it said is not taken back, however small the buffer became since.
+        // What the SYN could not say is good from here on; what it said is not taken back, however
+        // small the buffer became since.
         self.offered = self.offered.max(self.threshold);
         self.mss = mss;
         let mss = u32::from(mss);
@@ -112,7 +116,8 @@ impl ReceiveWindow {
     /// The part of the offered window that is not used up: what is acceptable from `rcv_nxt` on.
     #[inline]
     pub(crate) fn remaining(&self, rcv_nxt: SeqNumber) -> u32 {
-        // `RCV.NXT` is never before the last acknowledgement, nor beyond the window that it offered.
+        // `RCV.NXT` is never before the last acknowledgement, nor beyond the window that it
+        // offered.
         self.offered
             .saturating_sub(rcv_nxt.0.wrapping_sub(self.offered_from.0))
     }
@@ -123,7 +128,8 @@ impl ReceiveWindow {
         rcv_nxt.0.wrapping_sub(self.offered_from.0)
     }
 
-    /// Chooses the window for an acknowledgement of `rcv_nxt` with `queued` octets unread. Returns the header field.
+    /// Chooses the window for an acknowledgement of `rcv_nxt` with `queued` octets unread. Returns
+    /// the header field.
     #[inline]
     pub(crate) fn advertise(&mut self, rcv_nxt: SeqNumber, queued: u32, rcv_mss: u16) -> u16 {
         let current = self.remaining(rcv_nxt);
@@ -145,7 +151,8 @@ impl ReceiveWindow {
         u16::try_from(self.offered).unwrap_or(u16::MAX)
     }
 
-    /// `__tcp_select_window`: avoids the silly window syndrome (RFC 9293 §3.8.6.2.2) on the receiving side.
+    /// `__tcp_select_window`: avoids the silly window syndrome (RFC 9293 §3.8.6.2.2) on the
+    /// receiving side.
     fn select(&self, queued: u32, rcv_mss: u16, current: u32) -> u32 {
         let full = window_of(self.buffer).min(self.clamp);
         let mut free = window_of(self.buffer).saturating_sub(queued);
@@ -163,15 +170,16 @@ impl ReceiveWindow {
         }
         // Without a scale the steps are whole segments.
         if current <= free.saturating_sub(mss) || current > free {
-            // A segment longer than what was ever offered must not make every window too small for it.
+            // A segment longer than what was ever offered must not make every window too small for
+            // it.
             round_down(free, mss.min(free))
         } else {
             current
         }
     }
 
-    /// Data arrived, `len` octets of it, with `queued` unread (`tcp_grow_window`). What waits behind a gap is no less room: it
-    /// lies within the window.
+    /// Data arrived, `len` octets of it, with `queued` unread (`tcp_grow_window`). What waits
+    /// behind a gap is no less room: it lies within the window.
     #[inline]
     pub(crate) fn on_data(&mut self, len: u32, queued: u32) {
         if len < GROWTH_LEN_MIN {
@@ -186,14 +194,16 @@ impl ReceiveWindow {
         }
     }
 
-    /// Data arrived behind a gap and ends `beyond` octets from `RCV.NXT`: in a window that a peer has, beside what it sends in a
-    /// round trip. The buffer has to hold both (`tcp_data_queue_ofo`).
+    /// Data arrived behind a gap and ends `beyond` octets from `RCV.NXT`: in a window that a peer
+    /// has, beside what it sends in a round trip. The buffer has to hold both
+    /// (`tcp_data_queue_ofo`).
     pub(crate) fn on_data_behind_gap(&mut self, beyond: u32, config: &Config) {
         self.grow_buffer(self.tuning.space(), beyond, config);
     }
 
-    /// The application has read up to `read_nxt` and left `queued` octets; what waits behind gaps ends `beyond` octets from
-    /// `RCV.NXT`. Dynamic right-sizing (`tcp_rcv_space_adjust`), once in a round trip: the buffer holds twice of what is read in it.
+    /// The application has read up to `read_nxt` and left `queued` octets; what waits behind gaps
+    /// ends `beyond` octets from `RCV.NXT`. Dynamic right-sizing (`tcp_rcv_space_adjust`), once in
+    /// a round trip: the buffer holds twice of what is read in it.
     pub(crate) fn on_read(
         &mut self,
         now: Instant,
@@ -216,7 +226,8 @@ impl ReceiveWindow {
         }
     }
 
-    /// Memory is short: what is offered next is little, and grows with what arrives (`tcp_adjust_rcv_ssthresh`).
+    /// Memory is short: what is offered next is little, and grows with what arrives
+    /// (`tcp_adjust_rcv_ssthresh`).
     pub(crate) fn restrain(&mut self) {
         // Before the handshake is over only the first window is known.
         if self.mss > 0 {
@@ -245,7 +256,8 @@ impl ReceiveWindow {
         self.threshold = self.threshold.min(self.clamp);
     }
 
-    /// Whether reading made the window at least twice what the peer knows of, so that it should hear of it.
+    /// Whether reading made the window at least twice what the peer knows of, so that it should
+    /// hear of it.
     pub(crate) fn should_update(&self, rcv_nxt: SeqNumber, queued: u32, rcv_mss: u16) -> bool {
         let current = self.remaining(rcv_nxt);
         if current.saturating_mul(2) > self.clamp {

@@ -1,5 +1,5 @@
-//! What an acknowledgement says has arrived: it updates the scoreboard; the decisions are made by the [`Delivery`] that
-//! comes of it (`on_ack.rs`).
+//! What an acknowledgement says has arrived: it updates the scoreboard; the decisions are made by
+//! the [`Delivery`] that comes of it (`on_ack.rs`).
 
 use core::time::Duration;
 
@@ -23,7 +23,8 @@ struct Tally<'a> {
     is_sacking: bool,
     has_sacked: bool,
     has_reordered: bool,
-    /// Transmission times of segments sent once: the first and the last acknowledged, the first reported.
+    /// Transmission times of segments sent once: the first and the last acknowledged, the first
+    /// reported.
     first_acked_at: Option<Instant>,
     last_acked_at: Option<Instant>,
     first_sacked_at: Option<Instant>,
@@ -70,8 +71,8 @@ impl Tally<'_> {
         }
     }
 
-    /// RFC 6298 §3 (Karn): only segments sent once. The first acknowledged one is what the peer may have delayed its
-    /// acknowledgement for, which the timeout must allow for.
+    /// RFC 6298 §3 (Karn): only segments sent once. The first acknowledged one is what the peer may
+    /// have delayed its acknowledgement for, which the timeout must allow for.
     fn rtt(&self) -> Option<Duration> {
         self.rtt_since(self.first_acked_at)
     }
@@ -111,7 +112,8 @@ pub(super) struct Delivery {
     pub(super) has_original: bool,
     /// A duplicate acknowledgement (RFC 5681 §2).
     pub(super) is_duplicate: bool,
-    /// A sample for the retransmission timeout: with the time for which the peer delayed the acknowledgement.
+    /// A sample for the retransmission timeout: with the time for which the peer delayed the
+    /// acknowledgement.
     pub(super) rtt: Option<Duration>,
     /// That of the segment sent last: without that time.
     pub(super) latest_rtt: Option<Duration>,
@@ -120,7 +122,8 @@ pub(super) struct Delivery {
 }
 
 impl Recovery {
-    /// RFC 2883 §4: a first block that is below the acknowledgement, or within the second one, reports a duplicate.
+    /// RFC 2883 §4: a first block that is below the acknowledgement, or within the second one,
+    /// reports a duplicate.
     pub(super) fn take_dsack(&mut self, ack: &Acknowledgement<'_>) -> Option<Dsack> {
         let first = ack.sack.first().filter(|_| self.settings.sack)?;
         let (start, end) = (SeqNumber(first.left), SeqNumber(first.right));
@@ -188,7 +191,8 @@ impl Recovery {
             acked,
             delivered: tally.delivered,
             has_sacked: tally.has_sacked,
-            // Without SACK it is not known which of them the peer had before the first was sent again (as Linux).
+            // Without SACK it is not known which of them the peer had before the first was sent
+            // again (as Linux).
             has_original: tally.has_original
                 && (self.settings.sack || !tally.has_acked_retransmission),
             is_duplicate: acked == 0 && ack.ack == snd_una && ack.is_plain && segments_before > 0,
@@ -204,8 +208,9 @@ impl Recovery {
         delivery
     }
 
-    /// Without SACK each duplicate acknowledgement stands for a segment that has left the network. Returns the octets that
-    /// the acknowledgement reports as delivered by that measure (RFC 9937 §6, `DeliveredData`).
+    /// Without SACK each duplicate acknowledgement stands for a segment that has left the network.
+    /// Returns the octets that the acknowledgement reports as delivered by that measure (RFC 9937
+    /// §6, `DeliveredData`).
     fn count_duplicates(&mut self, delivery: &Delivery, gone: u32) -> u32 {
         let mut delivered = delivery.delivered;
         if delivery.acked > 0 {

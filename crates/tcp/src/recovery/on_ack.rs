@@ -24,8 +24,8 @@ pub struct Acknowledgement<'a> {
     pub ack: SeqNumber,
     /// As they came; they need not be valid.
     pub sack: &'a [SackBlock],
-    /// The segment carries no data, SYN or FIN, and the window is the same as before: if it acknowledges nothing new, it is
-    /// a duplicate (RFC 5681 §2).
+    /// The segment carries no data, SYN or FIN, and the window is the same as before: if it
+    /// acknowledges nothing new, it is a duplicate (RFC 5681 §2).
     pub is_plain: bool,
     /// `TSecr`, and the time since it was sent; for a segment with acceptable timestamps.
     pub echo: Option<(u32, Duration)>,
@@ -82,7 +82,8 @@ impl Recovery {
         (outcome.lost, outcome.has_lost_probe) =
             self.detect_losses(ack.now, &delivery, is_too_early);
         if was_recovering && !self.is_recovering() && self.scoreboard.segments().lost > 0 {
-            // As Linux (`tcp_time_to_recover`): what was sent after the episode had begun, and is deemed lost, is another's.
+            // As Linux (`tcp_time_to_recover`): what was sent after the episode had begun, and is
+            // deemed lost, is another's.
             self.enter_recovery(ack.now, delivery.delivered);
         }
         self.congestion.on_ack(&Ack {
@@ -115,7 +116,8 @@ impl Recovery {
             dsack_end,
             is_plain_duplicate: delivery.acked == 0 && ack.is_plain && ack.sack.is_empty(),
         });
-        // RFC 8985 §7.4.2: "Invoke congestion control to react to the loss event the TLP has repaired"
+        // RFC 8985 §7.4.2: "Invoke congestion control to react to the loss event the TLP has
+        // repaired"
         if has_repaired_loss && matches!(self.state, State::Open) {
             let reduction = self.reduction(ack.now, delivery.delivered);
             if self.congestion.on_congestion_event(&reduction) {
@@ -169,7 +171,8 @@ impl Recovery {
                 return self.undo_reduction();
             }
             if self.snd_nxt > high {
-                // Step 3a: what was sent after the timeout has arrived, but not what was sent before.
+                // Step 3a: what was sent after the timeout has arrived, but not what was sent
+                // before.
                 if delivery.has_sacked || delivery.is_duplicate {
                     self.set_frto(high, Frto::Done);
                 }
@@ -194,7 +197,8 @@ impl Recovery {
         self.rack.update_reo_wnd(&round);
     }
 
-    /// Returns the number of segments newly deemed lost, and whether that is a probe of the path only.
+    /// Returns the number of segments newly deemed lost, and whether that is a probe of the path
+    /// only.
     fn detect_losses(
         &mut self,
         now: Instant,
@@ -258,8 +262,8 @@ impl Recovery {
         }
     }
 
-    /// What the peer has reported and does not acknowledge it has thrown away (RFC 2018 §8), or is about to acknowledge
-    /// (`tcp_check_sack_reneging`).
+    /// What the peer has reported and does not acknowledge it has thrown away (RFC 2018 §8), or is
+    /// about to acknowledge (`tcp_check_sack_reneging`).
     #[cold]
     fn reneging_timeout(&self) -> Nanos {
         let srtt = Nanos::from(self.rtt.srtt().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Data that goes with the SYN (RFC 7413), which arrives, or is to be sent again as soon as the handshake is over.
+//! Data that goes with the SYN (RFC 7413), which arrives, or is to be sent again as soon as the
+//! handshake is over.
 
 use core::time::Duration;
 
@@ -7,7 +8,8 @@ use super::timeout::Deadlines;
 use crate::{Instant, SeqNumber};
 
 impl Recovery {
-    /// As [`Self::on_sent`], for data that went out with the SYN: it is outstanding, and is to be sent again.
+    /// As [`Self::on_sent`], for data that went out with the SYN: it is outstanding, and is to be
+    /// sent again.
     #[cold]
     pub(crate) fn on_sent_in_vain(&mut self, seq: SeqNumber, len: u32, now: Instant) {
         self.scoreboard.push(seq, len, now);
@@ -18,8 +20,8 @@ impl Recovery {
         self.repeat_everything(now);
     }
 
-    /// Everything outstanding is to be sent again, for a reason that is not congestion: the SYN that carried it did not
-    /// get through as it was (RFC 7413).
+    /// Everything outstanding is to be sent again, for a reason that is not congestion: the SYN
+    /// that carried it did not get through as it was (RFC 7413).
     pub(crate) fn repeat_everything(&mut self, now: Instant) {
         self.scoreboard
             .mark_lost_on_timeout(Duration::ZERO, now, |_| {});

@@ -1,9 +1,11 @@
-//! RACK: recent acknowledgement (RFC 8985 §6). A segment is lost if one that was sent sufficiently later has arrived.
+//! RACK: recent acknowledgement (RFC 8985 §6). A segment is lost if one that was sent sufficiently
+//! later has arrived.
 //!
-//! Difference from RFC 8985: §6.2 step 5 sets the timer for the last of the segments that are not due yet. Here it is for
-//! the first, so that each is found when it is due. If the network reorders, the timer also allows for reports that the peer
-//! holds back ([`Rack::sack_delay`]); an acknowledgement that comes earlier is judged as the RFC has it. Linux's timer waits
-//! two milliseconds longer whether it reorders or not (`TCP_TIMEOUT_MIN_US`).
+//! Difference from RFC 8985: §6.2 step 5 sets the timer for the last of the segments that are not
+//! due yet. Here it is for the first, so that each is found when it is due. If the network
+//! reorders, the timer also allows for reports that the peer holds back ([`Rack::sack_delay`]); an
+//! acknowledgement that comes earlier is judged as the RFC has it. Linux's timer waits two
+//! milliseconds longer whether it reorders or not (`TCP_TIMEOUT_MIN_US`).
 
 use core::time::Duration;
 
@@ -13,11 +15,13 @@ use crate::{Instant, SeqNumber};
 
 use super::scoreboard::{Scoreboard, SentSegment, sent_after};
 
-/// Recoveries for which a widened reordering window lasts without duplicates (`RACK.reo_wnd_persist`).
+/// Recoveries for which a widened reordering window lasts without duplicates
+/// (`RACK.reo_wnd_persist`).
 const PERSIST_RECOVERIES: u8 = 16;
 /// `tcp_max_reordering`
 const MAX_REORDERING: u32 = 300;
-/// `tcp_comp_sack_delay_ns`: for so long Linux holds reports back, or for 5 % of a round trip if that is less.
+/// `tcp_comp_sack_delay_ns`: for so long Linux holds reports back, or for 5 % of a round trip if
+/// that is less.
 const MAX_SACK_DELAY_NANOS: u64 = 1_000_000;
 /// `tcp_comp_sack_slack_ns`: by so much its timer for that may be late.
 const SACK_DELAY_SLACK_NANOS: u64 = 100_000;
@@ -27,8 +31,9 @@ const SACK_DELAY_SLACK_NANOS: u64 = 100_000;
 pub(super) struct Rack {
     /// `RACK.xmit_ts` and `RACK.end_seq`: the segment sent last of those that have arrived.
     newest: Option<(Instant, SeqNumber)>,
-    /// It has changed since losses were looked for: as in Linux, nothing else makes a segment overdue beside its timer. What
-    /// was undone is not deemed lost again at once for the same reason.
+    /// It has changed since losses were looked for: as in Linux, nothing else makes a segment
+    /// overdue beside its timer. What was undone is not deemed lost again at once for the same
+    /// reason.
     is_advanced: bool,
     rtt: Nanos,
     /// The highest sequence number that has arrived, if any has.
@@ -79,9 +84,10 @@ impl Rack {
         }
     }
 
-    /// §6.2 steps 1 to 3 for one segment that is newly known to have arrived. `prior_fack` is [`Self::fack`] from before the
-    /// acknowledgement: what one acknowledgement reports together says nothing about order. `is_original`: its timestamp
-    /// says that it was not a retransmission that arrived. Returns whether the segment was overtaken by others.
+    /// §6.2 steps 1 to 3 for one segment that is newly known to have arrived. `prior_fack` is
+    /// [`Self::fack`] from before the acknowledgement: what one acknowledgement reports together
+    /// says nothing about order. `is_original`: its timestamp says that it was not a retransmission
+    /// that arrived. Returns whether the segment was overtaken by others.
     pub(super) fn on_delivered(
         &mut self,
         segment: &SentSegment,
@@ -110,7 +116,8 @@ impl Rack {
         let is_newer = self
             .newest
             .is_none_or(|newest| !sent_after(newest, segment.sent_at, end));
-        // As in the RFC's pseudocode and in Linux: of the segment looked at last, which may have been under way for longer.
+        // As in the RFC's pseudocode and in Linux: of the segment looked at last, which may have
+        // been under way for longer.
         self.rtt = rtt.into();
         if is_newer {
             self.newest = Some((segment.sent_at, end));
@@ -150,7 +157,8 @@ impl Rack {
         };
     }
 
-    /// §6.2 step 5: tells `lost` of what is lost; returns when to look again if nothing is reported until then.
+    /// §6.2 step 5: tells `lost` of what is lost; returns when to look again if nothing is reported
+    /// until then.
     pub(super) fn detect_lost(
         &self,
         scoreboard: &mut Scoreboard,
@@ -162,9 +170,10 @@ impl Rack {
         Some(due + self.sack_delay(rtt.srtt()))
     }
 
-    /// For how long a peer may keep to itself what has arrived. Linux reports the first three segments behind a gap at once and
-    /// holds later reports back. While the order of segments is kept, three are all that is waited for. Where it is not, the
-    /// reordering window of a short round trip ends before the report comes: what has arrived would be sent again. But no loss
+    /// For how long a peer may keep to itself what has arrived. Linux reports the first three
+    /// segments behind a gap at once and holds later reports back. While the order of segments is
+    /// kept, three are all that is waited for. Where it is not, the reordering window of a short
+    /// round trip ends before the report comes: what has arrived would be sent again. But no loss
     /// is to be found more than half a round trip later for it.
     fn sack_delay(&self, srtt: Option<Duration>) -> Duration {
         let Some(srtt) = srtt.filter(|_| !self.is_order_kept()) else {
@@ -194,8 +203,9 @@ impl Rack {
         self.reorderings = self.reorderings.saturating_add(1);
     }
 
-    /// A segment has arrived that was deemed lost only because a later one had arrived: the network reorders. §6.2 step 3 learns
-    /// that from segments sent once, since it cannot tell the original from a retransmission; here a timestamp or a D-SACK has.
+    /// A segment has arrived that was deemed lost only because a later one had arrived: the network
+    /// reorders. §6.2 step 3 learns that from segments sent once, since it cannot tell the original
+    /// from a retransmission; here a timestamp or a D-SACK has.
     pub(super) const fn on_spurious_loss(&mut self) {
         if self.reorderings == 0 {
             self.reorderings = 1;
@@ -217,7 +227,8 @@ impl Rack {
         self.reordering_octets > mss.saturating_mul(u32::from(self.dup_threshold))
     }
 
-    /// `tcpi_reordering`: by how many segments one was overtaken, but not less than the duplicates that mean loss.
+    /// `tcpi_reordering`: by how many segments one was overtaken, but not less than the duplicates
+    /// that mean loss.
     pub(super) fn reordering(&self, mss: u32) -> u32 {
         let least = u32::from(self.dup_threshold);
         self.reordering_octets

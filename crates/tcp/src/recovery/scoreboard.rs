@@ -1,15 +1,18 @@
-//! The segments that are sent and not cumulatively acknowledged (RFC 6675 §4, with the marks of RFC 8985).
+//! The segments that are sent and not cumulatively acknowledged (RFC 6675 §4, with the marks of RFC
+//! 8985).
 //!
 //! Segments lie in a ring in the order of their sequence numbers. What an acknowledgement costs:
 //! * cumulative: one step for each segment that it takes away;
-//! * selective: a binary search for each block and one step for each segment that is new. Runs of segments that are known
-//!   to have arrived are jumped over by links that shorten themselves (union-find), so a peer that repeats a block of
-//!   thousands of segments, or reports them in the worst order, gains nothing;
-//! * detecting losses: one step for each segment that is found lost, since those sent once are in the order of their times
-//!   already and those sent again are queued in that order beside them.
+//! * selective: a binary search for each block and one step for each segment that is new. Runs of
+//!   segments that are known to have arrived are jumped over by links that shorten themselves
+//!   (union-find), so a peer that repeats a block of thousands of segments, or reports them in the
+//!   worst order, gains nothing;
+//! * detecting losses: one step for each segment that is found lost, since those sent once are in
+//!   the order of their times already and those sent again are queued in that order beside them.
 //!
-//! A block that covers a part of a segment does not count for it (as in Linux): receivers that keep to the boundaries of
-//! segments are the rule, and nobody can make the ring longer than what was sent.
+//! A block that covers a part of a segment does not count for it (as in Linux): receivers that keep
+//! to the boundaries of segments are the rule, and nobody can make the ring longer than what was
+//! sent.
 
 mod loss;
 mod segment;
@@ -34,8 +37,8 @@ pub struct Scoreboard {
     counts: Counts,
     /// No segment before this ordinal waits for its first decision between arrived and lost.
     undecided: u32,
-    /// Retransmissions in the order of their times; those that do not match their segment any more are void.
-    /// Few connections have any.
+    /// Retransmissions in the order of their times; those that do not match their segment any more
+    /// are void. Few connections have any.
     #[allow(clippy::box_collection, reason = "three words less in each connection")]
     retransmissions: Option<Box<VecDeque<Retransmission>>>,
     /// Segments deemed lost and not retransmitted since.
@@ -79,7 +82,8 @@ impl Scoreboard {
         self.counts.add(0, 1);
     }
 
-    /// Everything before `snd_una` has arrived. Tells `delivered` of each segment that this acknowledges wholly.
+    /// Everything before `snd_una` has arrived. Tells `delivered` of each segment that this
+    /// acknowledges wholly.
     pub fn acknowledge(&mut self, snd_una: SeqNumber, mut delivered: impl FnMut(&SentSegment)) {
         while let Some(segment) = self.segments.front_mut() {
             if segment.end() > snd_una {
@@ -115,7 +119,8 @@ impl Scoreboard {
         }
     }
 
-    /// The block from `start` to `end` has arrived. Tells `delivered` of each segment for which that is news.
+    /// The block from `start` to `end` has arrived. Tells `delivered` of each segment for which
+    /// that is news.
     pub fn sack(
         &mut self,
         start: SeqNumber,
@@ -141,7 +146,8 @@ impl Scoreboard {
         }
     }
 
-    /// The path takes `max_len` octets at most from here on: cuts what is longer, and deems it lost if `is_lost`.
+    /// The path takes `max_len` octets at most from here on: cuts what is longer, and deems it lost
+    /// if `is_lost`.
     pub fn resegment(&mut self, max_len: u32, is_lost: bool) {
         let max_len = max_len.max(1);
         if self.segments.iter().all(|segment| segment.len <= max_len) {
@@ -167,7 +173,8 @@ impl Scoreboard {
         self.count_again();
     }
 
-    /// Cuts the segment at `seq` behind its first `len` octets. What is known of it is known of both parts.
+    /// Cuts the segment at `seq` behind its first `len` octets. What is known of it is known of
+    /// both parts.
     pub fn cut(&mut self, seq: SeqNumber, len: u32) {
         let index = self.segments.partition_point(|segment| segment.seq < seq);
         let Some(segment) = self.segments.get_mut(index) else {
@@ -206,8 +213,8 @@ impl Scoreboard {
         self.on_sent_again(seq, RETRANSMITTED | EVER_RETRANSMITTED, now)
     }
 
-    /// The same of a segment that is not deemed lost, to probe for losses behind it. As in Linux (`tcp_send_loss_probe`) it is
-    /// not in flight a second time.
+    /// The same of a segment that is not deemed lost, to probe for losses behind it. As in Linux
+    /// (`tcp_send_loss_probe`) it is not in flight a second time.
     pub fn on_probed(&mut self, seq: SeqNumber, now: Instant) -> u32 {
         self.on_sent_again(seq, EVER_RETRANSMITTED, now)
     }
@@ -252,7 +259,8 @@ impl Scoreboard {
         }
     }
 
-    /// Where the segment is of which this is the last transmission, if whether that has arrived is open.
+    /// Where the segment is of which this is the last transmission, if whether that has arrived is
+    /// open.
     fn decidable(&self, sent: &Retransmission) -> Option<(usize, &Segment)> {
         let index = self.index(sent.ordinal)?;
         let segment = self.segments.get(index)?;
@@ -272,7 +280,8 @@ impl Scoreboard {
         self.segments.front().map(Segment::report)
     }
 
-    /// The first segment was reported as arrived and is not acknowledged: the receiver has thrown it away (RFC 2018 §8).
+    /// The first segment was reported as arrived and is not acknowledged: the receiver has thrown
+    /// it away (RFC 2018 §8).
     #[must_use]
     pub fn is_reneging(&self) -> bool {
         self.counts.sacked > 0 && self.segments.front().is_some_and(|first| first.has(SACKED))
@@ -381,7 +390,8 @@ impl Scoreboard {
         }
     }
 
-    /// The first segment from `index` on that is not selectively acknowledged. Halves the links it passes.
+    /// The first segment from `index` on that is not selectively acknowledged. Halves the links it
+    /// passes.
     fn next_unsacked(&mut self, mut index: usize) -> usize {
         while let Some(segment) = self.segments.get(index)
             && segment.has(SACKED)
@@ -418,8 +428,8 @@ impl Scoreboard {
     }
 }
 
-/// So many retransmissions of `segments` are kept before those that are void are looked for: each looked at pays with one that
-/// was sent, or with a segment that has arrived.
+/// So many retransmissions of `segments` are kept before those that are void are looked for: each
+/// looked at pays with one that was sent, or with a segment that has arrived.
 const fn void_after(segments: usize) -> usize {
     segments.saturating_mul(2).saturating_add(8)
 }

@@ -6,8 +6,8 @@ use super::{Frto, ProbeDue, Recovery, SentSegment, State};
 use crate::{Instant, SeqNumber};
 
 impl Recovery {
-    /// Call when there is data to send, before asking for [`Self::room`]: a window that nothing has used for long must be
-    /// probed anew (RFC 5681 §4.1).
+    /// Call when there is data to send, before asking for [`Self::room`]: a window that nothing has
+    /// used for long must be probed anew (RFC 5681 §4.1).
     pub fn before_sending(&mut self, now: Instant) {
         if !self.scoreboard.is_empty() {
             return;
@@ -22,8 +22,9 @@ impl Recovery {
         }
     }
 
-    /// The application has less than a segment for the network. If that could take more, and nothing waits to be sent again, what is
-    /// in flight says nothing of the path (draft-ietf-ccwg-bbr, `CheckIfApplicationLimited`).
+    /// The application has less than a segment for the network. If that could take more, and
+    /// nothing waits to be sent again, what is in flight says nothing of the path
+    /// (draft-ietf-ccwg-bbr, `CheckIfApplicationLimited`).
     #[inline]
     pub(crate) fn note_app_limited(&mut self) {
         let in_flight = self.in_flight();
@@ -45,12 +46,14 @@ impl Recovery {
         self.congestion.cwnd().saturating_sub(self.in_flight())
     }
 
-    /// New data went out, `payload_len` octets at `seq` and maybe FIN; the device cuts them if they are longer than the MSS.
+    /// New data went out, `payload_len` octets at `seq` and maybe FIN; the device cuts them if they
+    /// are longer than the MSS.
     pub fn on_sent(&mut self, seq: SeqNumber, payload_len: u32, is_fin: bool, now: Instant) {
         self.on_sent_cut(seq, payload_len, is_fin, self.settings.mss, now);
     }
 
-    /// The same, cut into segments of `segment_len`: more than the MSS in a probe of the path (RFC 4821).
+    /// The same, cut into segments of `segment_len`: more than the MSS in a probe of the path (RFC
+    /// 4821).
     #[inline]
     pub(crate) fn on_sent_cut(
         &mut self,
@@ -97,8 +100,8 @@ impl Recovery {
         }
     }
 
-    /// What to send again at once, if the congestion window has room for it. `can_send_new`: there is new data, and the
-    /// peer's window has room for it.
+    /// What to send again at once, if the congestion window has room for it. `can_send_new`: there
+    /// is new data, and the peer's window has room for it.
     pub fn next_to_retransmit(&mut self, can_send_new: bool) -> Option<SentSegment> {
         if self.probe == ProbeDue::Retransmission {
             match self.scoreboard.last() {
@@ -126,8 +129,9 @@ impl Recovery {
         (self.in_flight().saturating_add(needed) <= self.congestion.cwnd()).then_some(segment)
     }
 
-    /// The peer's window has room for the first `len` octets of the segment that [`Self::next_to_retransmit`] gave: cuts it.
-    /// Returns what is to be sent; nothing if a peer makes too many segments of what is outstanding.
+    /// The peer's window has room for the first `len` octets of the segment that
+    /// [`Self::next_to_retransmit`] gave: cuts it. Returns what is to be sent; nothing if a peer
+    /// makes too many segments of what is outstanding.
     #[cold]
     pub(crate) fn cut_to_retransmit(
         &mut self,
@@ -181,5 +185,6 @@ impl Recovery {
     }
 }
 
-/// Segments that may be outstanding: memory, if the application sends single octets into a large window.
+/// Segments that may be outstanding: memory, if the application sends single octets into a large
+/// window.
 const MAX_SEGMENTS: u32 = 1 << 16;

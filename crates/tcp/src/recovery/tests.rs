@@ -1,5 +1,5 @@
-//! Recovery against a peer whose acknowledgements the tests write, and against one behind a network that loses and
-//! reorders.
+//! Recovery against a peer whose acknowledgements the tests write, and against one behind a network
+//! that loses and reorders.
 
 use core::time::Duration;
 
@@ -220,8 +220,9 @@ fn reordering_within_the_window_is_no_loss() {
     assert_eq!(flow.ack(3, &[(4, 8)]).lost, 0);
 }
 
-/// RFC 8985 §6.2: where the network reorders, the timer waits for what the peer may hold back: a twentieth of a round trip, not
-/// more than a millisecond, and the tenth of one by which its timer may be late.
+/// RFC 8985 §6.2: where the network reorders, the timer waits for what the peer may hold back: a
+/// twentieth of a round trip, not more than a millisecond, and the tenth of one by which its timer
+/// may be late.
 // Requirement: RFC 8985 6.2-8
 #[test]
 fn the_reordering_timer_allows_for_reports_that_are_held_back() {
@@ -485,7 +486,8 @@ fn duplicates_of_all_retransmissions_undo_the_reduction() {
     assert_eq!(flow.recovery.dsack_duplicates(), 2);
 }
 
-/// The network begins to reorder: the second recovery begins before the duplicates of the first one come.
+/// The network begins to reorder: the second recovery begins before the duplicates of the first one
+/// come.
 #[test]
 fn two_recoveries_that_follow_on_each_other_are_both_undone() {
     let mut flow = Flow::new();
@@ -526,8 +528,8 @@ fn a_recovery_that_was_needed_is_not_undone_with_the_next() {
     assert_eq!(flow.recovery.congestion.ssthresh(), reduced);
 }
 
-/// A duplicate of what was sent again for nothing but its place in the order tells that the order is not kept. It does not
-/// widen the reordering window, which there was not.
+/// A duplicate of what was sent again for nothing but its place in the order tells that the order
+/// is not kept. It does not widen the reordering window, which there was not.
 #[test]
 fn a_duplicate_tells_of_reordering() {
     let mut flow = Flow::new();
@@ -547,8 +549,8 @@ fn a_duplicate_tells_of_reordering() {
     assert_eq!(window, RTT / 4 + Duration::from_micros(1100));
 }
 
-/// A recovery begins with the acknowledgement that ends another: it reduces the window that the other one has left, not what
-/// is in flight at that moment.
+/// A recovery begins with the acknowledgement that ends another: it reduces the window that the
+/// other one has left, not what is in flight at that moment.
 #[test]
 fn a_recovery_at_the_end_of_another_reduces_its_window() {
     let mut flow = Flow::new();

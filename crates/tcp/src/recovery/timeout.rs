@@ -1,5 +1,5 @@
-//! What recovery waits for, and what it does when that time has come: retransmission timeout, tail loss probe, reordering
-//! timeout.
+//! What recovery waits for, and what it does when that time has come: retransmission timeout, tail
+//! loss probe, reordering timeout.
 
 use core::time::Duration;
 
@@ -15,7 +15,8 @@ pub enum Timeout {
     Nothing,
     /// Segments sent before one that has arrived are overdue: recovery goes on, or begins.
     Overdue,
-    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or the last one again.
+    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or
+    /// the last one again.
     Probe,
     /// The retransmission timer has expired; the first segment is to be sent again.
     Retransmission,
@@ -45,7 +46,8 @@ impl Recovery {
             .min()
     }
 
-    /// A deadline may have come. `can_send_new`: there is new data, and the peer's window has room for it.
+    /// A deadline may have come. `can_send_new`: there is new data, and the peer's window has room
+    /// for it.
     pub fn on_timeout(&mut self, now: Instant, can_send_new: bool) -> Timeout {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         if is_due(self.deadlines.reordering) {
@@ -103,7 +105,8 @@ impl Recovery {
             State::Recovery { high } | State::Loss { high, .. } => self.snd_una >= high,
         };
         let is_repeated = self.timeouts > 0;
-        // The driver had no room: nothing that the network could have lost (`tcp_retransmit_timer`, local congestion).
+        // The driver had no room: nothing that the network could have lost (`tcp_retransmit_timer`,
+        // local congestion).
         let is_unsent = is_repeated && self.scoreboard.waits_for_first();
         if self.settings.sack {
             self.mark_lost_on_timeout(self.rack.timeout(), now);
@@ -122,7 +125,8 @@ impl Recovery {
             ..self.reduction(now, 0)
         };
         self.congestion.on_rto(&reduction);
-        // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the judgement.
+        // Step 1 leaves out timeouts during another recovery, whose retransmissions confuse the
+        // judgement.
         let frto = if is_new_episode || is_repeated {
             Frto::Open
         } else {

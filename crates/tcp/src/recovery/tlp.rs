@@ -1,5 +1,5 @@
-//! Tail loss probe (RFC 8985 §7): one segment before the retransmission timer, so that the peer reports what is missing at
-//! the end of a flight.
+//! Tail loss probe (RFC 8985 §7): one segment before the retransmission timer, so that the peer
+//! reports what is missing at the end of a flight.
 
 use core::time::Duration;
 
@@ -49,7 +49,8 @@ impl Tlp {
         self.probe = None;
     }
 
-    /// §7.4.2: returns whether the probe has repaired a loss, to which congestion control must react.
+    /// §7.4.2: returns whether the probe has repaired a loss, to which congestion control must
+    /// react.
     pub(super) fn on_ack(&mut self, ack: &ProbeAck) -> bool {
         let Some(Probe {
             end,

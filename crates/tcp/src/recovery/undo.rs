@@ -1,8 +1,9 @@
-//! Whether an episode of retransmission was needed: by echoed timestamps (Eifel, RFC 3522) and by duplicates that the peer
-//! reports (RFC 3708).
+//! Whether an episode of retransmission was needed: by echoed timestamps (Eifel, RFC 3522) and by
+//! duplicates that the peer reports (RFC 3708).
 //!
-//! Evidence takes a round trip, and an episode that begins meanwhile may be as unfounded as the one before: while a network
-//! begins to reorder, one follows on the other. So the last two are kept. What they sent again does not overlap.
+//! Evidence takes a round trip, and an episode that begins meanwhile may be as unfounded as the one
+//! before: while a network begins to reorder, one follows on the other. So the last two are kept.
+//! What they sent again does not overlap.
 
 use crate::timestamp::is_before;
 use crate::{Instant, SeqNumber};
@@ -25,7 +26,8 @@ struct Episodes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     Timeout,
-    /// Something overtook segments of a network that had been seen to keep the order: RACK waited for nothing.
+    /// Something overtook segments of a network that had been seen to keep the order: RACK waited
+    /// for nothing.
     Overtaken,
     /// Segments were later than the reordering window.
     Late,
@@ -88,7 +90,8 @@ impl Undo {
         }
     }
 
-    /// The peer got the octets before `end` twice, `segments` of them. Returns why the episode began that sent them again.
+    /// The peer got the octets before `end` twice, `segments` of them. Returns why the episode
+    /// began that sent them again.
     pub(super) fn on_dsack(&mut self, end: SeqNumber, segments: u32) -> Option<Cause> {
         let episodes = self.episodes.as_mut()?;
         if let Some(last) = episodes.last.as_mut().filter(|last| end > last.marker) {
@@ -125,7 +128,8 @@ impl Undo {
             .is_some_and(|(first, echoed)| is_before(echoed, first))
     }
 
-    /// The last episode is known not to have been needed. Returns why it began. The one before stays in doubt.
+    /// The last episode is known not to have been needed. Returns why it began. The one before
+    /// stays in doubt.
     pub(super) fn end_last(&mut self) -> Option<Cause> {
         let last = self.episodes.as_mut()?.last.as_mut()?;
         last.is_in_doubt = false;
@@ -162,7 +166,8 @@ impl Recovery {
         true
     }
 
-    /// RFC 3708: takes back what duplicates have shown not to have been needed. Returns whether the last episode was.
+    /// RFC 3708: takes back what duplicates have shown not to have been needed. Returns whether the
+    /// last episode was.
     #[cold]
     pub(super) fn undo_duplicates(&mut self, now: Instant) -> bool {
         if self.undo.take_earlier_duplicate() {
@@ -175,8 +180,9 @@ impl Recovery {
         self.undo.is_all_duplicate() && self.undo_reduction()
     }
 
-    /// The peer got the octets before `end` twice, `segments` of them. Returns whether that tells of a reordering window that
-    /// was too short (RFC 8985 §6.2 step 4). Of what was sent again while there was no window it does not.
+    /// The peer got the octets before `end` twice, `segments` of them. Returns whether that tells
+    /// of a reordering window that was too short (RFC 8985 §6.2 step 4). Of what was sent again
+    /// while there was no window it does not.
     #[cold]
     pub(super) fn judge_duplicate(&mut self, end: SeqNumber, segments: u32) -> bool {
         let is_own = self.dsack_duplicates <= self.total_retransmissions;

@@ -4,13 +4,15 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// Tracks the best, second best and third best sample, each from a later part of the window than the one before, so that a
-/// successor is at hand when the best one expires. (Kathleen Nichols' algorithm; Linux: lib/win_minmax.c.)
+/// Tracks the best, second best and third best sample, each from a later part of the window than
+/// the one before, so that a successor is at hand when the best one expires. (Kathleen Nichols'
+/// algorithm; Linux: lib/win_minmax.c.)
 ///
-/// The value is one of the window's samples and not above the latest. When the best expires it is the least of the samples
-/// since its successor, which can be above the least of the whole window.
+/// The value is one of the window's samples and not above the latest. When the best expires it is
+/// the least of the samples since its successor, which can be above the least of the whole window.
 ///
-/// Times are kept in milliseconds and samples in microseconds, modulo 2^32 and up to it: a connection has one of these.
+/// Times are kept in milliseconds and samples in microseconds, modulo 2^32 and up to it: a
+/// connection has one of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowedMin<const WINDOW_MILLIS: u32> {
     best: Option<[Sample; 3]>,

@@ -1,4 +1,5 @@
-//! Places in the stream that matter to few connections: the end of urgent data, and the ends of records.
+//! Places in the stream that matter to few connections: the end of urgent data, and the ends of
+//! records.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! What goes next: as much new data as the peer's window, the congestion window, Nagle and the cork allow.
+//! What goes next: as much new data as the peer's window, the congestion window, Nagle and the cork
+//! allow.
 
 use super::Sender;
 use crate::{Options, SeqNumber};
@@ -43,7 +44,8 @@ impl Limits {
     #[inline]
     fn first_segment(&self, ready: u32, window: u32) -> Result<u32, Blocked> {
         let len = ready.min(self.mss);
-        // RFC 9293 §3.8.6.2.1: not a part of what could go in one segment; the probe timer overrides that.
+        // RFC 9293 §3.8.6.2.1: not a part of what could go in one segment; the probe timer
+        // overrides that.
         if len > window {
             return Err(Blocked::Window);
         }
@@ -102,8 +104,8 @@ impl Sender {
         })
     }
 
-    /// The same where more is queued behind the record that comes next. Its last segment goes however small it is, as with
-    /// Linux: Nagle and the cork hold back only what can still grow.
+    /// The same where more is queued behind the record that comes next. Its last segment goes
+    /// however small it is, as with Linux: Nagle and the cork hold back only what can still grow.
     #[cold]
     fn next_of_record(
         start: SeqNumber,
@@ -142,7 +144,8 @@ impl Sender {
         })
     }
 
-    /// With a device that segments: as many whole segments as everything allows, and the small rest if it may go.
+    /// With a device that segments: as many whole segments as everything allows, and the small rest
+    /// if it may go.
     fn extend_piece(
         &self,
         len: u32,

@@ -15,16 +15,18 @@ pub const CHUNK_MAX: usize = chunks::CAPACITY_MAX;
 
 /// Octets from [`start`](Self::start) on, in chunks.
 ///
-/// Each octet is copied once, whatever the queue grows to, and what is acknowledged makes room: a chunk of which nothing is
-/// left is written to again, or given back. Most connections have one chunk. It lies beside the numbers, so that it costs
-/// nothing but its octets.
+/// Each octet is copied once, whatever the queue grows to, and what is acknowledged makes room: a
+/// chunk of which nothing is left is written to again, or given back. Most connections have one
+/// chunk. It lies beside the numbers, so that it costs nothing but its octets.
 ///
-/// Chunks that somebody else has filled ([`push_chunk`](Self::push_chunk)) are taken as they are, up to a certain length. Older ones
-/// need not be memory of the connection: octets that an application lends (`MSG_ZEROCOPY`) would be another kind of them.
+/// Chunks that somebody else has filled ([`push_chunk`](Self::push_chunk)) are taken as they are,
+/// up to a certain length. Older ones need not be memory of the connection: octets that an
+/// application lends (`MSG_ZEROCOPY`) would be another kind of them.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct SendQueue {
-    /// What is written goes here. If it is the only one, its octets before `start` are acknowledged.
+    /// What is written goes here. If it is the only one, its octets before `start` are
+    /// acknowledged.
     last: Vec<u8>,
     /// Those before it.
     older: Option<Box<Chunks>>,
@@ -80,7 +82,8 @@ impl SendQueue {
         }
     }
 
-    /// Appends the octets of a chunk, which is the queue's from here on: `chunk` becomes what is empty and not needed.
+    /// Appends the octets of a chunk, which is the queue's from here on: `chunk` becomes what is
+    /// empty and not needed.
     pub(crate) fn push_chunk(&mut self, chunk: &mut Vec<u8>) {
         debug_assert!(!chunk.is_empty() && chunk.len() <= CHUNK_MAX);
         let len = chunks::octets(chunk.len());
@@ -154,7 +157,8 @@ impl SendQueue {
         }
     }
 
-    /// Where the first octet is and where the next one goes, as addresses to prefetch: if there is one chunk.
+    /// Where the first octet is and where the next one goes, as addresses to prefetch: if there is
+    /// one chunk.
     #[inline]
     pub(crate) fn lines(&self) -> [*const u8; 2] {
         let next = self.last.as_ptr_range().end;

@@ -46,8 +46,9 @@ pub enum Verdict {
     Drop,
     /// Send an acknowledgement.
     Answer(Answer),
-    /// The SYN of a new incarnation (RFC 6191): the entry is gone, and a listener may accept it, with an initial sequence
-    /// number not before `iss`, beyond all that the old one used (as Linux chooses it).
+    /// The SYN of a new incarnation (RFC 6191): the entry is gone, and a listener may accept it,
+    /// with an initial sequence number not before `iss`, beyond all that the old one used (as Linux
+    /// chooses it).
     Open {
         iss: SeqNumber,
     },

@@ -70,9 +70,10 @@ pub(crate) fn judge(
     if is_opening && (seq > residue.rcv_nxt || timestamps.is_some_and(is_later)) {
         return does(Action::Open, false);
     }
-    // "The only thing that can arrive in this state is a retransmission of the remote FIN. Acknowledge it, and restart the 2
-    // MSL timeout." A SYN without ACK may be a new connection's, whose second try will be accepted. What occupies sequence
-    // numbers is no answer to ours (`tcp_oow_rate_limited`).
+    // "The only thing that can arrive in this state is a retransmission of the remote FIN.
+    // Acknowledge it, and restart the 2 MSL timeout." A SYN without ACK may be a new connection's,
+    // whose second try will be accepted. What occupies sequence numbers is no answer to ours
+    // (`tcp_oow_rate_limited`).
     let action = if is_empty || has(Flags::SYN) {
         Action::AnswerSeldom
     } else {

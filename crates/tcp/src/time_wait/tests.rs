@@ -114,7 +114,8 @@ fn answers_are_not_repeated_too_soon() {
     }
 }
 
-/// As `tcp_oow_rate_limited`: a peer that sends its FIN again waits for the answer, and cannot be an echo of ours.
+/// As `tcp_oow_rate_limited`: a peer that sends its FIN again waits for the answer, and cannot be
+/// an echo of ours.
 #[test]
 fn what_occupies_sequence_numbers_is_answered_each_time() {
     let mut table = table();

@@ -198,8 +198,8 @@ proptest! {
         }
     }
 
-    /// A sleeper that waits for `next_expiry` each time gets every timer within a tick, and wakes in vain at most once for
-    /// each level and re-arming.
+    /// A sleeper that waits for `next_expiry` each time gets every timer within a tick, and wakes
+    /// in vain at most once for each level and re-arming.
     #[test]
     fn waiting_for_the_next_expiry_finds_each_timer_in_time(
         deadlines in prop::collection::vec(1_u64..1 << 36, 1..40),

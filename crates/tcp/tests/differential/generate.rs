@@ -1,4 +1,5 @@
-//! Plans made from a seed: the engine is played along, so that what comes next can refer to what it has sent.
+//! Plans made from a seed: the engine is played along, so that what comes next can refer to what it
+//! has sent.
 
 mod calls;
 mod odd;
@@ -86,8 +87,8 @@ struct Generator {
     ecn: bool,
     clock: u32,
     fd: i32,
-    /// Octets of a full segment of ours. Two of the same smaller size in a row, and without PSH, lower what Linux takes for
-    /// that (`tcp_measure_rcv_mss`); the engine goes by the largest.
+    /// Octets of a full segment of ours. Two of the same smaller size in a row, and without PSH,
+    /// lower what Linux takes for that (`tcp_measure_rcv_mss`); the engine goes by the largest.
     full_len: usize,
     is_read_shut: bool,
 }
@@ -200,9 +201,9 @@ impl Generator {
         self.plan.steps.push(step);
     }
 
-    /// Without SACK, a duplicate acknowledgement. Linux's first one after data is none (`tcp_may_update_window` goes by the
-    /// number, RFC 5681 §2 by the window), and with one segment outstanding it lowers the number that means loss to 1
-    /// (`tcp_check_reno_reordering`).
+    /// Without SACK, a duplicate acknowledgement. Linux's first one after data is none
+    /// (`tcp_may_update_window` goes by the number, RFC 5681 §2 by the window), and with one
+    /// segment outstanding it lowers the number that means loss to 1 (`tcp_check_reno_reordering`).
     fn is_plain_duplicate(&self, segment: &Segment) -> bool {
         !self.uses_sack
             && segment.payload.is_empty()
@@ -214,11 +215,13 @@ impl Generator {
     /// Whether the engine's driver in these tests is a whole socket layer with regard to `call`.
     fn is_comparable(&self, call: &Call, player: &Player<'_>) -> bool {
         match call {
-            // POLLHUP, POLLRDHUP of what the application itself has shut, and descriptors that are not open.
+            // POLLHUP, POLLRDHUP of what the application itself has shut, and descriptors that are
+            // not open.
             Call::Poll { entries, .. } => {
                 !self.is_read_shut && entries.iter().all(|(fd, _)| player.has(*fd))
             }
-            // After the peer's FIN, with an urgent octet that is announced and has not come: 0 with Linux, EAGAIN with the engine.
+            // After the peer's FIN, with an urgent octet that is announced and has not come: 0 with
+            // Linux, EAGAIN with the engine.
             Call::Read { flags, .. } => flags & libc::MSG_OOB == 0 || self.view.our_fin.is_none(),
             _ => true,
         }

@@ -109,14 +109,15 @@ impl Progress {
         }
     }
 
-    /// New data, of which small segments allow more or less: the engine's congestion window has octets, Linux's has segments of
-    /// whatever size.
+    /// New data, of which small segments allow more or less: the engine's congestion window has
+    /// octets, Linux's has segments of whatever size.
     fn is_surplus(&self, segment: &Segment) -> bool {
         self.has_small && !segment.payload.is_empty() && !self.is_old(segment)
     }
 
-    /// The acknowledgement of a second segment. Both ask whether the window has grown (`__tcp_ack_snd_check`); how it grows,
-    /// Linux makes depend on the memory that the device's packets take.
+    /// The acknowledgement of a second segment. Both ask whether the window has grown
+    /// (`__tcp_ack_snd_check`); how it grows, Linux makes depend on the memory that the device's
+    /// packets take.
     fn is_of_second_segment(&self, segment: &Segment) -> bool {
         segment.payload.is_empty()
             && segment.flags & !flags::ECE == flags::ACK
@@ -174,9 +175,9 @@ impl Both<'_> {
             let off = time.abs_diff(*other_time);
             let tolerance = TOLERANCE.max(time.saturating_sub(self.kernel.at) / 3);
             if off > tolerance {
-                // A probe of a closed window: Linux does not begin to wait anew for what its header prediction takes. And its
-                // retransmission timer, if a tail loss probe was due, begins with the transmission, not with the ACK before
-                // (RFC 6298 §5.3).
+                // A probe of a closed window: Linux does not begin to wait anew for what its header
+                // prediction takes. And its retransmission timer, if a tail loss probe was due,
+                // begins with the transmission, not with the ACK before (RFC 6298 §5.3).
                 let is_timer = sent.payload.is_empty() && progress.is_old(sent) || is_again;
                 return if is_timer {
                     Finding::Permitted
@@ -215,8 +216,8 @@ impl Both<'_> {
     }
 }
 
-/// How `engine` differs from `kernel`, as far as the two can be compared: from the first retransmission on they do not count
-/// alike.
+/// How `engine` differs from `kernel`, as far as the two can be compared: from the first
+/// retransmission on they do not count alike.
 pub(crate) fn compare(kernel: &Trace, engine: &Trace) -> Option<Difference> {
     let mut progress = Progress {
         sent_end: 1,

@@ -1,30 +1,33 @@
-//! Random sequences of calls and segments, played against the engine in virtual time and against Linux: do both answer alike?
+//! Random sequences of calls and segments, played against the engine in virtual time and against
+//! Linux: do both answer alike?
 //!
-//! A tool to find differences, to be run by hand (as root): what it finds is judged by a reader, becomes a script of its own
-//! (`../scripts`), and is mended or listed in `judge.rs` or `generate` with the reason. It depends on the kernel's timers,
-//! so on a machine that has little else to do:
+//! A tool to find differences, to be run by hand (as root): what it finds is judged by a reader,
+//! becomes a script of its own (`../scripts`), and is mended or listed in `judge.rs` or `generate`
+//! with the reason. It depends on the kernel's timers, so on a machine that has little else to do:
 //!
 //! ```text
 //! DIFFERENTIAL_FIRST=0 DIFFERENTIAL_SEEDS=1500 cargo test -p tcp --test differential -- --ignored --nocapture
 //! ```
 //!
 //! A difference counts if it shows three times in a row, and is told with as few steps as show it
-//! (`DIFFERENTIAL_SHRINK=0`: with all). Plans wait most of the time, so `DIFFERENTIAL_THREADS` of them (40) are played at a time.
+//! (`DIFFERENTIAL_SHRINK=0`: with all). Plans wait most of the time, so `DIFFERENTIAL_THREADS` of
+//! them (40) are played at a time.
 
 //!
 //! What is known and stays, with a seed that shows it (of 0 to 1499 on Linux 6.18; five report):
 //!
-//! * 379: rate reduction counts octets (RFC 9937), Linux whole segments: when two of ten segments are
-//!   reported on a mark, it sends two more, the engine one. And RACK's timer has no reserve of two
-//!   jiffies (`recovery/rack.rs`).
+//! * 379: rate reduction counts octets (RFC 9937), Linux whole segments: when two of ten segments
+//!   are reported on a mark, it sends two more, the engine one. And RACK's timer has no reserve of
+//!   two jiffies (`recovery/rack.rs`).
 //! * 1155: header prediction. Linux does not look at the acknowledgement of a data segment in order
 //!   that acknowledges nothing new, so that does not restart the timer of its window probe.
-//! * 1199: what is sent again while SACK blocks are owed. Linux cuts the segment to make room for them,
-//!   the engine sends it as it was and the blocks with the next segment.
-//! * 1376: an orphan in FIN-WAIT-2. Linux keeps no more of it than of one in TIME-WAIT, which any RST in
-//!   the window ends (`tcp_timewait_state_process`); here it has to be exact (RFC 5961 §3.2).
-//! * 1459: a FIN numbered before data that has come. Linux takes it for one behind a gap, the engine
-//!   for a forgery (`note_fin`).
+//! * 1199: what is sent again while SACK blocks are owed. Linux cuts the segment to make room for
+//!   them, the engine sends it as it was and the blocks with the next segment.
+//! * 1376: an orphan in FIN-WAIT-2. Linux keeps no more of it than of one in TIME-WAIT, which any
+//!   RST in the window ends (`tcp_timewait_state_process`); here it has to be exact (RFC 5961
+//!   §3.2).
+//! * 1459: a FIN numbered before data that has come. Linux takes it for one behind a gap, the
+//!   engine for a forgery (`note_fin`).
 
 mod generate;
 mod judge;

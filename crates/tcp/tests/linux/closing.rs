@@ -26,7 +26,8 @@ const FORGETFUL: Conditions = Conditions {
     duplicate: 0.1,
 };
 
-/// `test` on a connection that has been used, for each opener, and where nothing and where much is lost.
+/// `test` on a connection that has been used, for each opener, and where nothing and where much is
+/// lost.
 fn for_each(test: impl Fn(&mut Lab, usize, TcpStream)) {
     for conditions in [Conditions::default(), FORGETFUL] {
         for opener in OPENERS {
@@ -93,7 +94,8 @@ fn the_kernel_closes_first() {
         close(lab, id);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
-        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
+        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends
+        // TIME-WAIT at once.
         lab.reach_kernel_any(&[&["TIME-WAIT"], &[]]);
         assert!(!lab.host().connections[id].connection.has_error());
     });
@@ -162,7 +164,8 @@ fn the_engine_goes_on_after_the_kernel_has_shut_down() {
         close(lab, id);
         kernel_read_end(lab, &stream);
         lab.reach(id, State::Closed);
-        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends TIME-WAIT at once.
+        // A second copy of the engine's FIN is acknowledged once more, to nobody: the reset ends
+        // TIME-WAIT at once.
         lab.reach_kernel_any(&[&["TIME-WAIT"], &[]]);
     });
 }

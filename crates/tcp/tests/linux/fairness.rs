@@ -77,8 +77,9 @@ fn shares(
     };
     let receiver = Tun::create(&b, "tun0", KERNEL, 1500)?;
     let mut relay = Relay::new(both, receiver, conditions, 1);
-    // A full queue and exact clocks favour the flow whose packets happen to come just after others leave: "traffic phase
-    // effects" (Floyd and Jacobson, 1991). So acknowledgements come up to a packet's time late.
+    // A full queue and exact clocks favour the flow whose packets happen to come just after others
+    // leave: "traffic phase effects" (Floyd and Jacobson, 1991). So acknowledgements come up to a
+    // packet's time late.
     let jittery = Conditions {
         reorder: 1.0,
         reorder_delay: packet_time,

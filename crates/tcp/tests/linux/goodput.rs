@@ -1,7 +1,9 @@
-//! The engine's goodput beside that of Linux: senders of either kind, each to a Linux receiver through a relay.
+//! The engine's goodput beside that of Linux: senders of either kind, each to a Linux receiver
+//! through a relay.
 //!
-//! In real time that is a test of the engine, at rates at which a relay keeps up on a busy machine. In virtual time, in a
-//! User-Mode Linux (`virtual_time.sh`), it is exact at all rates, and makes the table with which CI compares the engine.
+//! In real time that is a test of the engine, at rates at which a relay keeps up on a busy machine.
+//! In virtual time, in a User-Mode Linux (`virtual_time.sh`), it is exact at all rates, and makes
+//! the table with which CI compares the engine.
 
 use std::fmt::Write as _;
 use std::net::{Shutdown, TcpStream};
@@ -96,7 +98,8 @@ fn measure_linux(point: &Point, octets: u64, seed: u64, clock: Clock) -> Result<
     })
 }
 
-/// Counters of TCP in the namespace of the calling thread, by their names in RFC 4022. Linux counts what it sends again apart.
+/// Counters of TCP in the namespace of the calling thread, by their names in RFC 4022. Linux counts
+/// what it sends again apart.
 fn tcp_counters<const N: usize>(names: [&str; N]) -> [f64; N] {
     let text = fs::read_to_string("/proc/thread-self/net/snmp").expect("/proc is mounted");
     let mut rows = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -178,8 +181,8 @@ fn megabits(octets: f64) -> f64 {
     octets * 8.0 / 1e6
 }
 
-/// With losses at random a few seconds are a short time, and the machine may be busy: what is found here is an engine that
-/// cannot do it.
+/// With losses at random a few seconds are a short time, and the machine may be busy: what is found
+/// here is an engine that cannot do it.
 #[test]
 fn goodput_is_like_that_of_linux() {
     panic_unless_paused(|| {
@@ -221,8 +224,8 @@ fn goodput_is_like_that_of_linux() {
     });
 }
 
-/// Measures at all points whose names contain what the environment says, and prints line by line: the shares of the link of
-/// each seed as measured, and what the table has. The lines.
+/// Measures at all points whose names contain what the environment says, and prints line by line:
+/// the shares of the link of each seed as measured, and what the table has. The lines.
 #[expect(clippy::print_stdout, reason = "it takes long")]
 fn measure_all(measure: impl Fn(&Point, u64, u64, Clock) -> Result<Outcome, Skip>) -> String {
     let command_line = fs::read_to_string("/proc/cmdline").expect("/proc is mounted");

@@ -18,7 +18,8 @@ use wire::{ChecksumPolicy, EthernetAddresses, ethernet};
 /// Of the link-layer header that `wire` expects and a TUN device does not have.
 pub(crate) const LINK_HEADER_LEN: usize = ethernet::HEADER_LEN as usize;
 
-/// A host. It lives in the relay's thread, and applications are what the test does between two packets.
+/// A host. It lives in the relay's thread, and applications are what the test does between two
+/// packets.
 pub(crate) struct Host {
     address: Ipv4Addr,
     pub(crate) config: Arc<Config>,

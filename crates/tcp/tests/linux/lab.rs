@@ -270,7 +270,8 @@ pub(crate) fn kernel_connect() -> io::Result<TcpStream> {
     kernel_connect_to(ENGINE)
 }
 
-/// A connection from the kernel of `namespace` to that of [`KERNEL`], which has `listener`, through `relay`: the ends of both.
+/// A connection from the kernel of `namespace` to that of [`KERNEL`], which has `listener`, through
+/// `relay`: the ends of both.
 pub(crate) fn open_between_kernels<A: Port, B: Port>(
     relay: &mut Relay<A, B>,
     namespace: &Arc<Namespace>,

@@ -1,8 +1,8 @@
-//! Connections between the engine and Linux: the engine at one end of a relay, the kernel of a namespace, behind a TUN
-//! device, at the other.
+//! Connections between the engine and Linux: the engine at one end of a relay, the kernel of a
+//! namespace, behind a TUN device, at the other.
 //!
-//! Time is real and the machine may be busy: tests assert on octets, states and counts, and on times only where they must
-//! not be shorter.
+//! Time is real and the machine may be busy: tests assert on octets, states and counts, and on
+//! times only where they must not be shorter.
 
 mod closing;
 mod fairness;

@@ -108,7 +108,8 @@ fn the_kernel_brings_cookies_back() {
     });
 }
 
-/// Clients of the kernel, each of which writes an octet of its own and reads until the end of the stream.
+/// Clients of the kernel, each of which writes an octet of its own and reads until the end of the
+/// stream.
 fn spawn_clients(lab: &Lab) -> [JoinHandle<io::Result<usize>>; 4] {
     [0, 1, 2, 3].map(|octet| {
         lab.spawn(move || {

@@ -1,4 +1,5 @@
-//! Connections move from the engine to a kernel and back (`TCP_REPAIR`), and the peer, another kernel, does not notice.
+//! Connections move from the engine to a kernel and back (`TCP_REPAIR`), and the peer, another
+//! kernel, does not notice.
 
 use std::io::{ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream};
@@ -179,7 +180,8 @@ impl Mover {
         }
     }
 
-    /// Relays until both have written another `len` octets, unless they have shut down, and all is read.
+    /// Relays until both have written another `len` octets, unless they have shut down, and all is
+    /// read.
     fn transfer(&mut self, len: u64) {
         let more = |is_shut| if is_shut { 0 } else { len };
         let writes = self.pump.written + more(self.is_shut);

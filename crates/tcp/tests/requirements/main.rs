@@ -1,13 +1,14 @@
-//! Which requirement of which RFC is held by which test. The requirements are in `requirements/`, a file for each RFC or draft; a test
-//! says what it holds in a comment before it:
+//! Which requirement of which RFC is held by which test. The requirements are in `requirements/`, a
+//! file for each RFC or draft; a test says what it holds in a comment before it:
 //!
 //! ```text
 //! // Requirement: RFC 9293 MUST-12, MUST-13; RFC 5961 3.2-1
 //! #[test]
 //! ```
 //!
-//! and in scripts for packetdrill the same line is anywhere in the file. The report is `docs/tcp-requirements.md`; to write it
-//! again: `UPDATE_DOCS=1 cargo test -p tcp --test requirements`.
+//! and in scripts for packetdrill the same line is anywhere in the file. The report is
+//! `docs/tcp-requirements.md`; to write it again: `UPDATE_DOCS=1 cargo test -p tcp --test
+//! requirements`.
 
 mod report;
 mod table;

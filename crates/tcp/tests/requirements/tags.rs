@@ -21,7 +21,8 @@ impl Tag {
 
 const MARK: &str = "// Requirement: ";
 
-/// Finds the tags of all sources and scripts below `directory`, sorted; their names are relative to `root`.
+/// Finds the tags of all sources and scripts below `directory`, sorted; their names are relative to
+/// `root`.
 pub(crate) fn collect(root: &Path, directory: &Path, tags: &mut Vec<Tag>) {
     let mut paths: Vec<_> = fs::read_dir(directory)
         .expect("a directory of sources")

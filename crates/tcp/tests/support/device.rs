@@ -13,7 +13,8 @@ pub(crate) struct Device {
     /// How long it is full at most.
     longest: Duration,
     full_until: Option<Instant>,
-    /// What [`Self::check_patience`] allows until there is room, or so many octets and more are acknowledged.
+    /// What [`Self::check_patience`] allows until there is room, or so many octets and more are
+    /// acknowledged.
     most: Option<(u64, [u8; 3])>,
 }
 
@@ -49,7 +50,8 @@ impl Device {
         self.full_until.is_none()
     }
 
-    /// What found no room counts as tried once, however long that lasts. To be called whenever there is none.
+    /// What found no room counts as tried once, however long that lasts. To be called whenever
+    /// there is none.
     pub(crate) fn check_patience(&mut self, info: &Info) {
         let counts = [info.retransmits, info.probes, info.backoff];
         // With each advance the next segment has its own first try.

@@ -1,4 +1,5 @@
-//! The engine as a stack with sockets, in virtual time: what a kernel has around it, as little of it as scripts need.
+//! The engine as a stack with sockets, in virtual time: what a kernel has around it, as little of
+//! it as scripts need.
 
 pub(crate) mod calls;
 mod fast_open;
@@ -221,7 +222,8 @@ impl Engine {
         }
     }
 
-    /// What arrives is not for the connection any more, which is only kept for whoever still has a descriptor of it.
+    /// What arrives is not for the connection any more, which is only kept for whoever still has a
+    /// descriptor of it.
     fn enter_time_wait(&mut self, id: usize) {
         let held = &self.connections[&id];
         let (local, remote) = self.ends((held.local_port, held.remote_port));
@@ -507,7 +509,8 @@ fn pieces(segment: &Segment, len: Option<u16>) -> Vec<Segment> {
     (0..count).map(piece).collect()
 }
 
-/// A header as the engine takes it; the options go by way of their bytes, so that their order is compared too.
+/// A header as the engine takes it; the options go by way of their bytes, so that their order is
+/// compared too.
 pub(crate) fn to_header(segment: &Segment) -> Header {
     let list = wire::encode_options(&segment.options);
     let flags = Flags::from_bits(segment.flags);

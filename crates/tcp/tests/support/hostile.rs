@@ -1,7 +1,8 @@
-//! A peer that sends anything at all to a connection in any state, while its application does anything at all.
+//! A peer that sends anything at all to a connection in any state, while its application does
+//! anything at all.
 //!
-//! What happens is decided by bytes, so that a fuzzer can look for the worst. Nothing may panic, the memory that received
-//! data takes is bounded, and a segment is answered with few others.
+//! What happens is decided by bytes, so that a fuzzer can look for the worst. Nothing may panic,
+//! the memory that received data takes is bounded, and a segment is answered with few others.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -116,14 +117,15 @@ impl Decisions<'_> {
 
 const RECEIVE_BUFFER_MAX: u32 = 1 << 19;
 
-/// Twice what a send buffer of 4 MiB is in segments of 8 octets, which a peer may ask for and acknowledge fast.
+/// Twice what a send buffer of 4 MiB is in segments of 8 octets, which a peer may ask for and
+/// acknowledge fast.
 const MOST_SEGMENTS: u32 = 1 << 20;
 
 /// No connection may hold more: twice its receive buffer and what one burst of segments is charged.
 const MOST_MEMORY: usize = 2 * (1 << 20);
 
-/// A segment may be answered with so many that carry no data: a SYN-ACK with data and FIN beyond the window ends a
-/// handshake and is told of both.
+/// A segment may be answered with so many that carry no data: a SYN-ACK with data and FIN beyond
+/// the window ends a handshake and is told of both.
 const MOST_ANSWERS: u32 = 3;
 
 /// The state in which the connection of `bytes` is when malice begins.

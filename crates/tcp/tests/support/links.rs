@@ -51,7 +51,8 @@ const PATHS: [(u64, u64); 8] = [
     (10, 100_000),
 ];
 
-/// Each point is measured with each of them; the packets of a seed have the same fate for every sender.
+/// Each point is measured with each of them; the packets of a seed have the same fate for every
+/// sender.
 pub(crate) const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /// Octets of a full segment, with timestamps.
@@ -96,9 +97,9 @@ impl Point {
         format!("{rate:>6} Mbit/s {rtt_ms:>7.2} ms  {trouble:<16}")
     }
 
-    /// In the direction of the data and in that of the acknowledgements, where nothing is lost: a queue as long as the path,
-    /// but for a hundred packets at least; who is late is so by up to sixteen packets, and by no more than a quarter of a
-    /// round trip.
+    /// In the direction of the data and in that of the acknowledgements, where nothing is lost: a
+    /// queue as long as the path, but for a hundred packets at least; who is late is so by up to
+    /// sixteen packets, and by no more than a quarter of a round trip.
     pub(crate) fn conditions(&self) -> [Conditions; 2] {
         let octets_per_second = self.rate_megabits * 125_000;
         let rtt_micros = u64::try_from(self.rtt.as_micros()).expect("short");
@@ -125,8 +126,8 @@ impl Point {
         self.rate_megabits as f64 * 1e6 / 8.0 * MSS / PACKET
     }
 
-    /// The octets of one transfer: what the link carries in four hundred round trips, but not more than a test has time for,
-    /// which is less where losses are many.
+    /// The octets of one transfer: what the link carries in four hundred round trips, but not more
+    /// than a test has time for, which is less where losses are many.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -140,14 +141,16 @@ impl Point {
         (self.bound() * self.rtt.as_secs_f64() * 400.0).min(most) as u32
     }
 
-    /// What the measured part of a transfer is known to, as a share of it: two segments. It begins and ends with one, and the
-    /// last one of each of the application's writes may be short and has as long headers.
+    /// What the measured part of a transfer is known to, as a share of it: two segments. It begins
+    /// and ends with one, and the last one of each of the application's writes may be short and has
+    /// as long headers.
     pub(crate) fn resolution(&self) -> f64 {
         2.0 * MSS / (f64::from(self.octets()) * 0.75)
     }
 
-    /// Whether the link and not the losses limit what can be transferred: even the least window of a period, 0.7 / 0.85 of the
-    /// average by the response functions of RFC 9438 §5.1 (which are per loss event: a run of losses is one), fills it.
+    /// Whether the link and not the losses limit what can be transferred: even the least window of
+    /// a period, 0.7 / 0.85 of the average by the response functions of RFC 9438 §5.1 (which are
+    /// per loss event: a run of losses is one), fills it.
     pub(crate) fn is_limited_by_link(&self) -> bool {
         let event_rate = match self.trouble.loss {
             Loss::None => return true,
@@ -172,8 +175,9 @@ pub(crate) struct Goodput {
 }
 
 impl Goodput {
-    /// Of at least two samples at `point`, in octets a second. A transfer that seems faster than the link has got octets that
-    /// had come, behind a hole, before it was measured: it counts as one that uses the whole link.
+    /// Of at least two samples at `point`, in octets a second. A transfer that seems faster than
+    /// the link has got octets that had come, behind a hole, before it was measured: it counts as
+    /// one that uses the whole link.
     pub(crate) fn of(point: &Point, samples: &[f64]) -> Self {
         let count = samples.len() as f64;
         let samples = samples.iter().map(|octets| octets.min(point.bound()));

@@ -134,7 +134,8 @@ impl Link {
     }
 }
 
-/// Packets on their way, by the time at which they arrive and, at one time, in the order in which they were sent.
+/// Packets on their way, by the time at which they arrive and, at one time, in the order in which
+/// they were sent.
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
     arrivals: BTreeMap<(Instant, u64), T>,

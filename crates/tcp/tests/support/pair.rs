@@ -55,7 +55,8 @@ pub(crate) struct End {
     pub(crate) path: Path,
     /// Fast Open is attempted, or data of a SYN is taken.
     pub(crate) opens_fast: bool,
-    /// Now and then memory is short; chosen by this, so that other choices are what they are without it.
+    /// Now and then memory is short; chosen by this, so that other choices are what they are
+    /// without it.
     pub(crate) shortage: Option<Rng>,
     /// Takes every segment if there is none.
     pub(crate) device: Option<Device>,

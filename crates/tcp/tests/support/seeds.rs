@@ -6,7 +6,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// The seeds that the environment's `variable` asks for, as `seed` or `first..end`; `0..count` if it asks for none.
+/// The seeds that the environment's `variable` asks for, as `seed` or `first..end`; `0..count` if
+/// it asks for none.
 pub(crate) fn wanted(variable: &str, count: u64) -> Range<u64> {
     let Ok(text) = env::var(variable) else {
         return 0..count;
@@ -21,7 +22,8 @@ pub(crate) fn wanted(variable: &str, count: u64) -> Range<u64> {
     }
 }
 
-/// Calls `play` with each of `seeds`. Panics with the lowest that was seen to panic, and how to play it again.
+/// Calls `play` with each of `seeds`. Panics with the lowest that was seen to panic, and how to
+/// play it again.
 pub(crate) fn play_all(variable: &str, seeds: Range<u64>, play: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(seeds.start);
     let failed = AtomicU64::new(u64::MAX);

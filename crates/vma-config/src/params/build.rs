@@ -1,5 +1,5 @@
-//! What makes the entries of the table short: constructors, usual ranges and usual reasons for having
-//! no effect.
+//! What makes the entries of the table short: constructors, usual ranges and usual reasons for
+//! having no effect.
 
 use crate::params::{Choice, Form, Kind, Parameter, Rule, Status};
 

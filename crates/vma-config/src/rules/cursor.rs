@@ -1,4 +1,5 @@
-//! A place in a line. Words depend on what may stand there, so the parser asks for the kind it wants.
+//! A place in a line. Words depend on what may stand there, so the parser asks for the kind it
+//! wants.
 
 use std::ffi::OsStr;
 use std::net::Ipv6Addr;

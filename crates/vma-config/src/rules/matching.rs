@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use super::{Endpoint, Network, Ports, Rule};
 
 impl Rule {
-    /// Whether the rule is for these addresses. A second address that the rule names but the socket does not have matches.
+    /// Whether the rule is for these addresses. A second address that the rule names but the socket
+    /// does not have matches.
     pub fn is_for(&self, first: SocketAddr, second: Option<SocketAddr>) -> bool {
         self.first.is_for(first)
             && match (self.second, second) {
@@ -55,11 +56,13 @@ impl Ports {
     }
 }
 
-/// Whether `text` matches `pattern`, as fnmatch(3) says without flags: `*`, `?`, `[set]` and `\` in front of a character that
-/// means itself. Takes time in proportion to the product of both lengths at most.
+/// Whether `text` matches `pattern`, as fnmatch(3) says without flags: `*`, `?`, `[set]` and `\` in
+/// front of a character that means itself. Takes time in proportion to the product of both lengths
+/// at most.
 pub(super) fn glob_matches(pattern: &str, text: &str) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // Where to go on when a character does not match: behind the latest star, one character further in the text.
+    // Where to go on when a character does not match: behind the latest star, one character further
+    // in the text.
     let mut retry: Option<(&str, &str)> = None;
     loop {
         if let Some(behind) = pattern.strip_prefix('*') {

@@ -33,8 +33,8 @@ impl ProcessRules {
     /// No rules.
     pub const NONE: Self = Self { rules: Vec::new() };
 
-    /// The rules of `file`, which was read from `path`, for a process that runs `program` (without its directory) with this
-    /// `VMA_APPLICATION_ID`.
+    /// The rules of `file`, which was read from `path`, for a process that runs `program` (without
+    /// its directory) with this `VMA_APPLICATION_ID`.
     pub fn new(file: &RuleFile, path: &str, program: &str, application_id: &str) -> Self {
         let path: Arc<str> = path.into();
         let mut current = ("*", "*");
@@ -74,7 +74,8 @@ impl ProcessRules {
         }
     }
 
-    /// These rules behind those of `text`, which come first. A rule further down in the text comes before those above it.
+    /// These rules behind those of `text`, which come first. A rule further down in the text comes
+    /// before those above it.
     ///
     /// # Errors
     /// The text is not made of rules; then nothing changes.
@@ -104,7 +105,8 @@ impl ProcessRules {
         Ok(all)
     }
 
-    /// The rule that decides for a socket, or `None`: it is accelerated. `first` and `second` as in [`Rule`].
+    /// The rule that decides for a socket, or `None`: it is accelerated. `first` and `second` as in
+    /// [`Rule`].
     pub fn find(
         &self,
         role: Role,

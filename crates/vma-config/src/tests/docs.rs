@@ -3,7 +3,8 @@ use std::path::Path;
 
 use crate::{DEPRECATED, PARAMETERS, Spec, conf_man_page, man_page, parameters_markdown};
 
-/// Fails when a page is not what the table generates, or writes it again when the variable UPDATE_DOCS is set.
+/// Fails when a page is not what the table generates, or writes it again when the variable
+/// UPDATE_DOCS is set.
 #[test]
 fn docs_are_current() {
     for (name, page) in [

@@ -17,8 +17,8 @@ impl FastOpen {
     /// The shortest cookie, in octets.
     pub const MIN_COOKIE_LEN: usize = 4;
 
-    /// Asks for a cookie. `is_experimental`: under the number for experiments with a magic (RFC 6994), as before
-    /// RFC 7413.
+    /// Asks for a cookie. `is_experimental`: under the number for experiments with a magic (RFC
+    /// 6994), as before RFC 7413.
     pub const fn request(is_experimental: bool) -> Self {
         Self {
             bytes: [0; Self::MAX_COOKIE_LEN],
@@ -56,8 +56,8 @@ impl FastOpen {
         self.is_experimental
     }
 
-    /// What an option with `data` makes of what an earlier one said. As Linux (`tcp_parse_fastopen_option`), an odd length
-    /// changes nothing, and an impossible one revokes.
+    /// What an option with `data` makes of what an earlier one said. As Linux
+    /// (`tcp_parse_fastopen_option`), an odd length changes nothing, and an impossible one revokes.
     pub(super) fn parse(earlier: Option<Self>, data: &[u8], is_experimental: bool) -> Option<Self> {
         match data.len() {
             0 => Some(Self::request(is_experimental)),

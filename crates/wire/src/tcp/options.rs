@@ -13,7 +13,8 @@ pub const MAX_WINDOW_SCALE: u8 = 14;
 pub struct Options {
     /// Maximum segment size in octets (RFC 9293 §3.7.1). On SYN only.
     pub mss: Option<u16>,
-    /// Window scale as the shift that applies, at most [`MAX_WINDOW_SCALE`] (RFC 7323 §2). On SYN only.
+    /// Window scale as the shift that applies, at most [`MAX_WINDOW_SCALE`] (RFC 7323 §2). On SYN
+    /// only.
     pub window_scale: Option<u8>,
     /// SACK-permitted (RFC 2018 §2). On SYN only.
     pub sack_permitted: bool,
@@ -101,12 +102,13 @@ impl FromIterator<SackBlock> for SackBlocks {
 impl Options {
     /// Reads the option list of a segment; `is_syn` says whether its SYN flag is set.
     ///
-    /// As Linux does (`tcp_parse_options`), options that are unknown, of a wrong length or not allowed in
-    /// the segment are skipped, and a list that runs over its end is read up to there: a segment is not
-    /// refused for its options (RFC 9293 MUST-7).
+    /// As Linux does (`tcp_parse_options`), options that are unknown, of a wrong length or not
+    /// allowed in the segment are skipped, and a list that runs over its end is read up to there: a
+    /// segment is not refused for its options (RFC 9293 MUST-7).
     #[inline]
     pub fn parse(list: &[u8], is_syn: bool) -> Self {
-        // RFC 7323 appendix A: the layout that nearly every segment of an established connection has.
+        // RFC 7323 appendix A: the layout that nearly every segment of an established connection
+        // has.
         if let &[
             NOP,
             NOP,
@@ -164,8 +166,8 @@ impl Options {
                 0 => {}
                 mss => self.mss = Some(mss),
             },
-            // RFC 7323 §2.3: "If a Window Scale option is received with a shift.cnt value larger than 14,
-            // the TCP [...] MUST use 14 instead of the specified value."
+            // RFC 7323 §2.3: "If a Window Scale option is received with a shift.cnt value larger
+            // than 14, the TCP [...] MUST use 14 instead of the specified value."
             (WINDOW_SCALE, &[shift]) if is_syn => {
                 self.window_scale = Some(shift.min(MAX_WINDOW_SCALE));
             }
@@ -202,8 +204,8 @@ impl Options {
 
     /// Writes the list to the start of `target`; returns its length, a multiple of four, in bytes.
     ///
-    /// The order is that of Linux (`tcp_options_write`). SACK blocks for which a header has no room are
-    /// left out, the last ones first.
+    /// The order is that of Linux (`tcp_options_write`). SACK blocks for which a header has no room
+    /// are left out, the last ones first.
     #[inline]
     pub fn emit(&self, target: &mut [u8; MAX_OPTIONS_LEN]) -> usize {
         let is_data_layout = self.mss.is_none()
@@ -284,7 +286,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The largest list of a SYN, with Fast Open, is 40 bytes; SACK blocks are counted before: all of it fits.
+    /// The largest list of a SYN, with Fast Open, is 40 bytes; SACK blocks are counted before: all
+    /// of it fits.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         let end = self.len.wrapping_add(bytes.len());
         if let Some(target) = self.target.get_mut(self.len..end) {

@@ -9,8 +9,8 @@ use crate::ip::{self, ECN_MASK, Headers, IpHeaders};
 /// The Ethernet and IP headers and the ports of one connection, prepared once and stamped on each
 /// segment.
 ///
-/// [`emit`](Self::emit) always writes a full checksum, and leaves padding to the Ethernet minimum of
-/// 60 bytes to the driver.
+/// [`emit`](Self::emit) always writes a full checksum, and leaves padding to the Ethernet minimum
+/// of 60 bytes to the driver.
 #[derive(Clone, Debug)]
 pub struct Template {
     flow: FlowHeaders,
@@ -21,9 +21,10 @@ impl Template {
     pub const MAX_HEADERS_LEN: usize =
         ip::MAX_HEADERS_LEN + MIN_HEADER_LEN as usize + MAX_OPTIONS_LEN;
 
-    /// `tos` is the whole byte; its two lower bits are replaced by those given for each segment. `ttl` and `tos` are hop limit and
-    /// traffic class in IPv6, which knows no `dont_fragment`. Flow label and scope of the addresses do not matter; one of IPv4
-    /// beside one of IPv6 is mapped.
+    /// `tos` is the whole byte; its two lower bits are replaced by those given for each segment.
+    /// `ttl` and `tos` are hop limit and traffic class in IPv6, which knows no `dont_fragment`.
+    /// Flow label and scope of the addresses do not matter; one of IPv4 beside one of IPv6 is
+    /// mapped.
     pub fn new(
         eth: EthernetAddresses,
         source: impl Into<SocketAddr>,
@@ -44,7 +45,8 @@ impl Template {
         }
     }
 
-    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it is zero.
+    /// The same with a flow label, of which 20 bits count (RFC 6437); IPv4 has none. Without it, it
+    /// is zero.
     #[must_use]
     pub fn with_flow_label(mut self, label: u32) -> Self {
         self.flow.ip.set_flow_label(label);
@@ -57,11 +59,12 @@ impl Template {
         self.flow.ip.len()
     }
 
-    /// Writes the headers and the payload, which `parts` are together, to the start of `frame`; returns
-    /// the length of the frame.
+    /// Writes the headers and the payload, which `parts` are together, to the start of `frame`;
+    /// returns the length of the frame.
     ///
-    /// `ecn` is the codepoint of the IP header, two bits; IPv6 has no use for `identification`. `None`, possibly with part of
-    /// `frame` written, if the segment does not fit into `frame` or an IP packet.
+    /// `ecn` is the codepoint of the IP header, two bits; IPv6 has no use for `identification`.
+    /// `None`, possibly with part of `frame` written, if the segment does not fit into `frame` or
+    /// an IP packet.
     #[inline]
     pub fn emit<'a>(
         &self,
@@ -112,8 +115,9 @@ impl Template {
         ip.write(ip_header, identification, ecn & ECN_MASK, segment_len)
     }
 
-    /// Writes the headers of a packet that the device cuts into segments and sums (`CHECKSUM_PARTIAL`, `struct virtio_net_hdr`);
-    /// returns their length. Lengths are those of the whole packet, and the checksum is the pseudo header's sum.
+    /// Writes the headers of a packet that the device cuts into segments and sums
+    /// (`CHECKSUM_PARTIAL`, `struct virtio_net_hdr`); returns their length. Lengths are those of
+    /// the whole packet, and the checksum is the pseudo header's sum.
     ///
     /// `None` if `payload_len` octets make more than an IP packet.
     pub fn emit_headers(

@@ -1,7 +1,7 @@
-//! `execl(3)` and its relatives take the new program's arguments as their own. Rust cannot define such functions, so a few
-//! instructions make a vector of the arguments: five come in registers and the others on the stack, above the return
-//! address (System V ABI, AMD64 supplement, 3.2.3). With the return address out of the way, the registers pushed in its place
-//! lie right below the others.
+//! `execl(3)` and its relatives take the new program's arguments as their own. Rust cannot define
+//! such functions, so a few instructions make a vector of the arguments: five come in registers and
+//! the others on the stack, above the return address (System V ABI, AMD64 supplement, 3.2.3). With
+//! the return address out of the way, the registers pushed in its place lie right below the others.
 
 use std::arch::naked_asm;
 

@@ -1,6 +1,6 @@
-//! `dprintf(3)` takes what it prints as arguments of its own. Rust cannot define such functions, so a few instructions do what the C
-//! compiler does at the beginning of one: they put the registers where a list of arguments finds them, and make the list (System V
-//! ABI, AMD64 supplement, 3.5.7).
+//! `dprintf(3)` takes what it prints as arguments of its own. Rust cannot define such functions, so
+//! a few instructions do what the C compiler does at the beginning of one: they put the registers
+//! where a list of arguments finds them, and make the list (System V ABI, AMD64 supplement, 3.5.7).
 
 use std::arch::naked_asm;
 
@@ -35,7 +35,8 @@ macro_rules! with_list {
                 "movaps [rsp + 176], xmm6",
                 "movaps [rsp + 192], xmm7",
                 "2:",
-                // Where the next argument is among the registers, of either kind, on the stack, and where the registers are.
+                // Where the next argument is among the registers, of either kind, on the stack, and
+                // where the registers are.
                 concat!("mov dword ptr [rsp], ", $named_bytes),
                 "mov dword ptr [rsp + 4], 48",
                 "mov [rsp + 8], r11",

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// A chart with one or more lines; the vertical axis is logarithmic when the values span more than a
-/// factor of 20.
+/// A chart with one or more lines; the vertical axis is logarithmic when the values span more than
+/// a factor of 20.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// The lines.

@@ -122,8 +122,8 @@ impl App {
         std::iter::once(&self.current).chain(others)
     }
 
-    /// Puts the sockets that match the filter in the order that was chosen. To be called when anything of that has changed:
-    /// drawing looks at the order several times.
+    /// Puts the sockets that match the filter in the order that was chosen. To be called when
+    /// anything of that has changed: drawing looks at the order several times.
     pub(in crate::tui) fn arrange(&mut self) {
         let wanted = self.filter.to_lowercase();
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! The screens that are a list: epoll sets, TCP connections, groups, events, settings and processes; and that of the rings, which
-//! has two of them.
+//! The screens that are a list: epoll sets, TCP connections, groups, events, settings and
+//! processes; and that of the rings, which has two of them.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};

@@ -13,12 +13,14 @@ use crate::setup;
 
 /// Of one load.
 const SECONDS: u32 = 1;
-/// Lower than what `bench --everyday --check` asks for: it tells a library that slows a service from a machine that is busy.
+/// Lower than what `bench --everyday --check` asks for: it tells a library that slows a service
+/// from a machine that is busy.
 const RATE_MIN: f64 = 0.9;
 /// So many pairs of loads at most, one on the kernel and one with the library.
 const PAIRS_MAX: usize = 12;
 
-/// A web server with its workers, an event loop, one thread, several, processes, datagrams, and bulk.
+/// A web server with its workers, an event loop, one thread, several, processes, datagrams, and
+/// bulk.
 const SHORT_FORM: [&str; 8] = [
     "nginx-small",
     "apache-small",
@@ -64,8 +66,9 @@ pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
     )))
 }
 
-/// Of two servers that run side by side and are asked in turns: a server that starts anew for each load has other memory, workers that have
-/// shared their connections otherwise, and a faster or slower moment of the machine. As few turns as it takes.
+/// Of two servers that run side by side and are asked in turns: a server that starts anew for each
+/// load has other memory, workers that have shared their connections otherwise, and a faster or
+/// slower moment of the machine. As few turns as it takes.
 fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
     let start = |ends| {
         interrupt::check()?;
@@ -88,8 +91,9 @@ fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
     }
 }
 
-/// Of pairs of rates, the kernel's first. What other programs do only slows, so the best of each side counts. But a virtual machine's
-/// CPUs are faster at times, which only one side may meet: then what most pairs say counts, each of which is of one moment.
+/// Of pairs of rates, the kernel's first. What other programs do only slows, so the best of each
+/// side counts. But a virtual machine's CPUs are faster at times, which only one side may meet:
+/// then what most pairs say counts, each of which is of one moment.
 fn judged(rates: &[[f64; 2]]) -> f64 {
     let best = |side: usize| rates.iter().map(|pair| pair[side]).fold(0.0, f64::max);
     let mut ratios: Vec<_> = rates.iter().map(|[kernel, ours]| ours / kernel).collect();

@@ -45,7 +45,8 @@ impl Measured {
         median(ratios.map(|(trial, kernel)| trial.rate / kernel.rate))
     }
 
-    /// Whether the server with the library is at least so fast, by the kernel's rate, with both ends apart and free.
+    /// Whether the server with the library is at least so fast, by the kernel's rate, with both
+    /// ends apart and free.
     pub(super) fn passes(&self, least: f64) -> bool {
         let is_enough = |placement| self.ratio(Ends::Server, placement) >= least;
         self.service.short || (is_enough(Placement::Apart) && is_enough(Placement::Free))

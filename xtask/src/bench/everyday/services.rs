@@ -12,7 +12,8 @@ pub(super) struct Service {
     programs: &'static [&'static str],
     /// What the rate counts.
     pub(super) unit: &'static str,
-    /// Each request is a connection of its own, which costs more past the kernel: no limit for these.
+    /// Each request is a connection of its own, which costs more past the kernel: no limit for
+    /// these.
     pub(super) short: bool,
 }
 

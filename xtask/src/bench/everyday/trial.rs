@@ -14,7 +14,8 @@ use super::{CLIENT_CPU, SERVER_CPU, Stage, programs};
 use crate::failure::Failure;
 use crate::interrupt;
 
-/// To start, or for one load: most take two seconds; a machine that is busy, or a server that answers nobody, more.
+/// To start, or for one load: most take two seconds; a machine that is busy, or a server that
+/// answers nobody, more.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often it is asked whether a load has ended.
 const TURN_INTERVAL: Duration = Duration::from_millis(100);
@@ -52,7 +53,8 @@ pub(super) struct Trial {
     /// CPU time for each request.
     pub(super) server_usec: f64,
     pub(super) client_usec: f64,
-    /// Of the bytes that the server's interface has received, those that the kernel's IP has not seen: 0 to 1.
+    /// Of the bytes that the server's interface has received, those that the kernel's IP has not
+    /// seen: 0 to 1.
     pub(super) offloaded: f64,
     /// Why sockets of the server were the kernel's.
     pub(super) reasons: Vec<String>,

@@ -1,4 +1,5 @@
-//! A set whose members are mostly found without a hash, which takes 50 ns a packet: an array stands in front of it.
+//! A set whose members are mostly found without a hash, which takes 50 ns a packet: an array stands
+//! in front of it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +18,8 @@ const ELSEWHERE: u8 = u8::MAX;
 #[derive(Debug)]
 pub(in super::super) struct Slotted<const KEY: usize> {
     all: Map<KEY, 4>,
-    /// In each slot one of the keys. Zeros if there is none that would have this slot, and [`ELSEWHERE`] if there is, perhaps.
+    /// In each slot one of the keys. Zeros if there is none that would have this slot, and
+    /// [`ELSEWHERE`] if there is, perhaps.
     slots: Map<4, KEY>,
 }
 

@@ -2,8 +2,9 @@
 
 use super::*;
 
-/// Jumps to `pass` if the packet in R7 carries neither UDP nor TCP, by the protocol in R9, or is not as long as it should be. R1 is the
-/// length of its payload and of `header_bytes` before it, R8 that of the frame.
+/// Jumps to `pass` if the packet in R7 carries neither UDP nor TCP, by the protocol in R9, or is
+/// not as long as it should be. R1 is the length of its payload and of `header_bytes` before it, R8
+/// that of the frame.
 pub(super) fn check_transport(
     a: &mut Assembler,
     capacity: Capacity,
@@ -17,15 +18,17 @@ pub(super) fn check_transport(
     a.jump_if(R9, Equal, PROTOCOL_UDP, is_udp);
     a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
 
-    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The segments of a connection must
-    // not be split between two stacks: what is longer than a receive buffer comes in pieces where that is possible.
+    // TCP has its ports at the same place, and the rest of its header is the stack's to check. The
+    // segments of a connection must not be split between two stacks: what is longer than a receive
+    // buffer comes in pieces where that is possible.
     if !capacity.in_pieces {
         a.jump_if(R8, Greater, frame_bytes, pass);
     }
     a.jump_if(R1, Less, header_bytes + TCP_HEADER_BYTES, pass);
     a.jump_if(R9, Equal, PROTOCOL_TCP, is_good);
 
-    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers at least its header.
+    // UDP: the frame fits into a receive buffer; its length is that of the IP payload, and covers
+    // at least its header.
     a.place(is_udp);
     a.jump_if(R8, Greater, frame_bytes, pass);
     a.load(R2, U16, R7, udp_length);
@@ -38,8 +41,9 @@ pub(super) fn check_transport(
     a.place(is_good);
 }
 
-/// Jumps to `pass` unless the packet is from a source that the kernel believes: not this network (0/8), loopback (127/8), multicast or
-/// reserved (224/3), and not ourselves. What to do with the others is the kernel's decision (`ip_route_input_slow`).
+/// Jumps to `pass` unless the packet is from a source that the kernel believes: not this network
+/// (0/8), loopback (127/8), multicast or reserved (224/3), and not ourselves. What to do with the
+/// others is the kernel's decision (`ip_route_input_slow`).
 pub(super) fn check_source(a: &mut Assembler, pass: Label) {
     a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
     a.jump_if(R1, Equal, 0, pass);
@@ -50,8 +54,9 @@ pub(super) fn check_source(a: &mut Assembler, pass: Label) {
     a.jump_if(R1, Equal, R2, pass);
 }
 
-/// Jumps to `is_ipv4` if the frame is of IPv4 and the rest of its Ethernet address that of the IP packet's multicast group
-/// (RFC 1112 §6.4: 01:00:5e and the lower 23 bits), else to `pass`. A frame with another pair of addresses is the kernel's to judge.
+/// Jumps to `is_ipv4` if the frame is of IPv4 and the rest of its Ethernet address that of the IP
+/// packet's multicast group (RFC 1112 §6.4: 01:00:5e and the lower 23 bits), else to `pass`. A
+/// frame with another pair of addresses is the kernel's to judge.
 pub(super) fn check_group_mac(a: &mut Assembler, is_ipv4: Label, pass: Label) {
     a.load(R1, U16, R7, frame::ETHER_TYPE);
     a.jump_if(R1, NotEqual, in_memory(ETHER_TYPE_IPV4), pass);

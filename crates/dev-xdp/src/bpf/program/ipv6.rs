@@ -7,10 +7,11 @@ use super::{
     decide, flows_of_port, in_memory, look_up, wildcard,
 };
 
-/// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that is. R1 is the EtherType, the other
-/// registers are as in the rest of the program.
+/// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that
+/// is. R1 is the EtherType, the other registers are as in the rest of the program.
 ///
-/// A packet with an extension header is the kernel's, a fragment among them, and so is ICMPv6 with all that neighbours say.
+/// A packet with an extension header is the kernel's, a fragment among them, and so is ICMPv6 with
+/// all that neighbours say.
 pub(super) fn steer(
     a: &mut Assembler,
     maps: &V6Tables,
@@ -27,8 +28,9 @@ pub(super) fn steer(
     a.jump_if(R1, Less, 0x60, pass);
     a.jump_if(R1, Greater, 0x6f, pass);
 
-    // From a source that the kernel believes: not multicast (ff00::/8), and not of 0::/64, where the unspecified address, loopback
-    // and those of IPv4 are. What to do with the others is the kernel's decision (`ip6_rcv_core`), and with our own address, too.
+    // From a source that the kernel believes: not multicast (ff00::/8), and not of 0::/64, where
+    // the unspecified address, loopback and those of IPv4 are. What to do with the others is the
+    // kernel's decision (`ip6_rcv_core`), and with our own address, too.
     let is_foreign = a.label();
     a.load(R1, U8, R7, frame::SOURCE_ADDRESS);
     a.jump_if(R1, Equal, 0xff, pass);
@@ -41,7 +43,8 @@ pub(super) fn steer(
     a.jump_if(R1, Equal, R2, pass);
     a.place(is_foreign);
 
-    // R1 = length behind the header, and the frame must reach so far. What lies behind is padding. Of a jumbogram it is zero.
+    // R1 = length behind the header, and the frame must reach so far. What lies behind is padding.
+    // Of a jumbogram it is zero.
     a.load(R1, U16, R7, frame::PAYLOAD_LENGTH);
     a.be16(R1);
     a.mov(R2, R1);
@@ -66,7 +69,8 @@ pub(super) fn steer(
     let with_exemptions = a.label();
     wildcard::steer(a, maps, &wildcard::V6, matched, with_exemptions);
 
-    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for everybody that would have it.
+    // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for
+    // everybody that would have it.
     let not_in_slot = a.label();
     let not_for_all = a.label();
     a.load(R1, U8, R7, frame::DESTINATION_PORT + 1);
@@ -105,8 +109,9 @@ pub(super) fn steer(
     a.jump_if(R0, Equal, 0, pass);
 }
 
-/// Goes on, with the EtherType in R1, with a frame of IPv6 whose Ethernet address is that of the packet's multicast group (RFC 2464 §7:
-/// 33:33 and the lower 32 bits), and jumps to `pass` with others. R1 is the upper third of that address.
+/// Goes on, with the EtherType in R1, with a frame of IPv6 whose Ethernet address is that of the
+/// packet's multicast group (RFC 2464 §7: 33:33 and the lower 32 bits), and jumps to `pass` with
+/// others. R1 is the upper third of that address.
 pub(super) fn check_group_mac(a: &mut Assembler, pass: Label) {
     a.jump_if(R1, NotEqual, in_memory([0x33, 0x33]), pass);
     a.mov(R1, R7);

@@ -40,7 +40,8 @@ pub(super) const TCP_FLAGS: i16 = 13;
 pub(super) const SYN: i32 = 0x02;
 pub(super) const ACK_OR_RST: i32 = 0x14;
 
-/// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number in the machine's order.
+/// How far left address, port and protocol are in the eight bytes of a port's key, seen as a number
+/// in the machine's order.
 pub(super) const KEY_SHIFTS: KeyShifts = if cfg!(target_endian = "little") {
     KeyShifts {
         address: 0,

@@ -8,9 +8,10 @@ use super::{
     check_source, context, frame, in_memory, look_up, put_flow_key, wildcard,
 };
 
-/// Jumps to `matched` with a segment of a connection of ours, and to `pass` with all else: datagrams, and segments that open a
-/// connection, for to what the options of these ask for only the kernel answers. R1 is the header's first byte, the other registers
-/// are as in the rest of the program.
+/// Jumps to `matched` with a segment of a connection of ours, and to `pass` with all else:
+/// datagrams, and segments that open a connection, for to what the options of these ask for only
+/// the kernel answers. R1 is the header's first byte, the other registers are as in the rest of the
+/// program.
 pub(super) fn steer<const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS>,
@@ -20,8 +21,8 @@ pub(super) fn steer<const ADDRESS: usize>(
 ) {
     a.load(R9, U8, R7, frame::PROTOCOL);
     a.jump_if(R9, NotEqual, PROTOCOL_TCP, pass);
-    // R3 = as far behind the frame's first byte as the options are long. A number that is not known beforehand could not be added
-    // without `CAP_PERFMON`.
+    // R3 = as far behind the frame's first byte as the options are long. A number that is not known
+    // beforehand could not be added without `CAP_PERFMON`.
     let is_placed = a.label();
     for words in 1..=OPTION_WORDS_MAX {
         let other = a.label();

@@ -1,5 +1,6 @@
-//! The part of the XDP program that looks for ports which are redirected at any address of the interface. One entry is enough for all
-//! of these, and most packets take two looks into arrays: nothing that could be measured.
+//! The part of the XDP program that looks for ports which are redirected at any address of the
+//! interface. One entry is enough for all of these, and most packets take two looks into arrays:
+//! nothing that could be measured.
 
 use std::os::fd::BorrowedFd;
 
@@ -45,8 +46,8 @@ pub(super) const V6: Places = Places {
     key: V6_PORT_KEY,
 };
 
-/// Jumps to `matched` with a packet that is ours, to `with_exemptions` with one whose port has some, and goes on with others. R7 and R9 are
-/// as in the rest of the program; R0 to R2 are lost.
+/// Jumps to `matched` with a packet that is ours, to `with_exemptions` with one whose port has
+/// some, and goes on with others. R7 and R9 are as in the rest of the program; R0 to R2 are lost.
 pub(super) fn steer<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT, FLOW, ADDRESS>,
@@ -91,7 +92,8 @@ pub(super) fn steer_segment<const PORT: usize, const FLOW: usize, const ADDRESS:
     a.place(other);
 }
 
-/// R1 = what the array says of the packet's port, of which the `first` of its protocol has this place; jumps to `other` if that is nothing.
+/// R1 = what the array says of the packet's port, of which the `first` of its protocol has this
+/// place; jumps to `other` if that is nothing.
 fn look_for_port(
     a: &mut Assembler,
     wildcards: BorrowedFd<'_>,
@@ -113,8 +115,8 @@ fn look_for_port(
     a.jump_if(R1, Equal, 0, other);
 }
 
-/// Does what `decide` says, which goes on if R0 is 0, and then goes on. Only for the interface's own addresses R0 is not: the others are
-/// the kernel's to forward, or to refuse.
+/// Does what `decide` says, which goes on if R0 is 0, and then goes on. Only for the interface's
+/// own addresses R0 is not: the others are the kernel's to forward, or to refuse.
 fn look_for_address<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT, FLOW, ADDRESS>,

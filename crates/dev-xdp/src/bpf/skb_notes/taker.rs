@@ -1,8 +1,10 @@
-//! The program that takes the notes, one for all processes: who comes later looks for the one that is there, and holds it, too.
-//! The kernel counts who has its link, and detaches it when the last one ends, however that comes about.
+//! The program that takes the notes, one for all processes: who comes later looks for the one that
+//! is there, and holds it, too. The kernel counts who has its link, and detaches it when the last
+//! one ends, however that comes about.
 //!
-//! A note is taken, read and wiped while one packet is received on one CPU, so the notes of several processes do not meet. The map has
-//! only addresses, which processes can read but not write. To look takes `CAP_SYS_ADMIN`: without it a process has a program of its own.
+//! A note is taken, read and wiped while one packet is received on one CPU, so the notes of several
+//! processes do not meet. The map has only addresses, which processes can read but not write. To
+//! look takes `CAP_SYS_ADMIN`: without it a process has a program of its own.
 
 use std::ffi::CStr;
 use std::io;
@@ -85,7 +87,8 @@ impl Taker {
         self.notes.as_fd()
     }
 
-    /// The first one that a process has attached which we believe. `None`: there is none, or we may not look.
+    /// The first one that a process has attached which we believe. `None`: there is none, or we may
+    /// not look.
     fn found() -> Option<Self> {
         let deadline = Instant::now() + PATIENCE;
         let mut number = 0;
@@ -93,7 +96,8 @@ impl Taker {
             number = objects::next_link(number).ok()??;
             let link = loop {
                 match objects::link(number) {
-                    // It is being attached, by somebody who is looking for the first one as well, perhaps.
+                    // It is being attached, by somebody who is looking for the first one as well,
+                    // perhaps.
                     Err(error)
                         if error.raw_os_error() == Some(libc::EAGAIN)
                             && Instant::now() < deadline =>
@@ -147,7 +151,8 @@ fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Name of the program and of its map, with the number of what they do: processes with another library look for another name.
+/// Name of the program and of its map, with the number of what they do: processes with another
+/// library look for another name.
 const NAME: Name = *b"vma_notes_1\0\0\0\0\0";
 const TRACEPOINT: &CStr = c"netif_receive_skb";
 /// Entries of the map.

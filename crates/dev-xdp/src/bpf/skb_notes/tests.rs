@@ -16,7 +16,8 @@ const UDP_SEGMENT: libc::c_int = 103;
 /// Nothing takes so long that works.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// Sends a message as datagrams of `segment` bytes, which the kernel makes as late as it can; 0: as it is.
+/// Sends a message as datagrams of `segment` bytes, which the kernel makes as late as it can; 0: as
+/// it is.
 fn send(sender: &UdpSocket, message: &[u8], segment: libc::c_int) {
     let len = size_of_val(&segment) as libc::socklen_t;
     let (fd, value) = (sender.as_raw_fd(), (&raw const segment).cast());

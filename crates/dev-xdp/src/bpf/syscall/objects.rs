@@ -1,6 +1,8 @@
-//! What the kernel knows of links, programs and maps, and those of other processes by number, which takes `CAP_SYS_ADMIN` and Linux 5.8.
+//! What the kernel knows of links, programs and maps, and those of other processes by number, which
+//! takes `CAP_SYS_ADMIN` and Linux 5.8.
 //!
-//! A descriptor that is opened by number counts like the first one: the object lives until the last is closed, whoever has it.
+//! A descriptor that is opened by number counts like the first one: the object lives until the last
+//! is closed, whoever has it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,8 +14,8 @@ use super::{
     size_as_u32,
 };
 
-/// The number of the link behind that of `number`; 0: of the first one. They come in the order of their numbers, which is that in
-/// which they were made. `None`: there are no more.
+/// The number of the link behind that of `number`; 0: of the first one. They come in the order of
+/// their numbers, which is that in which they were made. `None`: there are no more.
 pub(in crate::bpf) fn next_link(number: u32) -> io::Result<Option<u32>> {
     let mut attributes = ById {
         number,
@@ -53,7 +55,8 @@ pub(in crate::bpf) fn map<const KEY: usize, const VALUE: usize>(
     Ok(is_it.then_some(Map { fd }))
 }
 
-/// Index of the interface that an XDP link's program is on; 0: none, because the link was detached or the interface deleted.
+/// Index of the interface that an XDP link's program is on; 0: none, because the link was detached
+/// or the interface deleted.
 pub(in crate::bpf) fn xdp_link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = XdpLinkInfo::default();
     // SAFETY: the structure has no address.
@@ -70,8 +73,8 @@ pub(in crate::bpf) fn program_at_tracepoint(
     tracepoint: &[u8],
 ) -> io::Result<Option<u32>> {
     let mut info = TracepointLinkInfo::default();
-    // Without addresses first: links of other kinds have something else in their place, and write more than a name there.
-    // SAFETY: the structure has no address.
+    // Without addresses first: links of other kinds have something else in their place, and write
+    // more than a name there. SAFETY: the structure has no address.
     unsafe { ask(link, &mut info) }?;
     if info.link_type != BPF_LINK_TYPE_RAW_TRACEPOINT {
         return Ok(None);
@@ -115,7 +118,8 @@ pub(in crate::bpf) fn program_facts(
         maps: (&raw mut map).expose_provenance() as u64,
         ..Default::default()
     };
-    // SAFETY: the kernel writes the numbers of as many maps as said, and nothing to the addresses that are zero.
+    // SAFETY: the kernel writes the numbers of as many maps as said, and nothing to the addresses
+    // that are zero.
     unsafe { ask(program, &mut info) }?;
     let facts = ProgramFacts {
         name: info.name,
@@ -139,15 +143,16 @@ fn open(command: libc::c_int, number: u32) -> io::Result<OwnDescriptor> {
 ///
 /// # Safety
 ///
-/// `info` is the leading part of the kernel's structure for the object, all of it initialized, and every
-/// address in it is good for what the kernel writes there.
+/// `info` is the leading part of the kernel's structure for the object, all of it initialized, and
+/// every address in it is good for what the kernel writes there.
 unsafe fn ask<T>(object: BorrowedFd<'_>, info: &mut T) -> io::Result<()> {
     let mut attributes = ObjectInfo {
         fd: fd_as_u32(&object),
         info_len: const { size_as_u32(size_of::<T>()) },
         info: (&raw mut *info).expose_provenance() as u64,
     };
-    // SAFETY: the kernel writes info_len bytes at most, which is the size of `info`; the caller vouches for what it holds.
+    // SAFETY: the kernel writes info_len bytes at most, which is the size of `info`; the caller
+    // vouches for what it holds.
     unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
 }
 

@@ -58,8 +58,8 @@ fn working(directory: &Directory, card: &TestCard) -> Rules {
     rules
 }
 
-/// It is killed: its descriptors close, and nothing else happens. A program that another test is about to execute has copies of them for
-/// a moment.
+/// It is killed: its descriptors close, and nothing else happens. A program that another test is
+/// about to execute has copies of them for a moment.
 fn killed(rules: Rules, directory: &Directory) {
     drop(rules);
     let inode = fs::metadata(directory.the_file()).unwrap().ino();

@@ -22,7 +22,8 @@ struct KernelQueue {
     /// Frames taken from the fill ring and not used yet.
     held: VecDeque<u64>,
     packet_len: u32,
-    /// Shows that it has taken frames only when it is asked to, as the kernel, which hands on received ones before.
+    /// Shows that it has taken frames only when it is asked to, as the kernel, which hands on
+    /// received ones before.
     late: bool,
 }
 

@@ -60,7 +60,8 @@ fn pauses_grow_while_polling_is_disturbed_and_start_afresh_when_it_is_not() {
     assert_eq!(contention.at(now + WINDOW_NSEC), Contention::NONE);
 }
 
-/// A thread that polls all the time, of which others take `lost_nsec` in each sample, in so many runs.
+/// A thread that polls all the time, of which others take `lost_nsec` in each sample, in so many
+/// runs.
 fn watch(contention: Contention, samples: u64, lost_nsec: u64, runs: u64) -> Contention {
     let mut usage = ThreadUsage {
         now_nsec: 1,
@@ -140,7 +141,8 @@ fn short_runs_end_the_watch_unless_they_did_in_vain() {
 
 #[test]
 fn threads_that_poll_for_ever_meet_in_their_offers() {
-    // Two that take each other for busy, from different times on, and at different ends of a row of attempts.
+    // Two that take each other for busy, from different times on, and at different ends of a row of
+    // attempts.
     let mut patient = Contention::NONE;
     for _ in 0..20 {
         patient = patient.taken(0, LONG_NSEC, false);

@@ -1,11 +1,14 @@
-//! Sockets that one descendant only takes connections or datagrams from: a daemon, or the one worker of a server. That takes them past
-//! the kernel as if it had opened them. A datagram socket's opener may live on; a listener's must have ended.
+//! Sockets that one descendant only takes connections or datagrams from: a daemon, or the one
+//! worker of a server. That takes them past the kernel as if it had opened them. A datagram
+//! socket's opener may live on; a listener's must have ended.
 //!
-//! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the opener, is about to use it for more than
-//! sending, it says so in memory that all of them share, wakes it (`WakeChannel`) and waits until the first one has given the socket back to the
-//! kernel, where it stays.
+//! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the
+//! opener, is about to use it for more than sending, it says so in memory that all of them share,
+//! wakes it (`WakeChannel`) and waits until the first one has given the socket back to the kernel,
+//! where it stays.
 //!
-//! One process has an interface. An opener that uses none of its packets any more leaves it to a descendant that could.
+//! One process has an interface. An opener that uses none of its packets any more leaves it to a
+//! descendant that could.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -27,8 +30,9 @@ use crate::sockets::stack::Stack;
 use crate::tcp;
 use crate::udp::UdpSocket;
 
-/// How long the end of the process is waited for that has opened the socket: a daemon's, which just ends, and has the interfaces until
-/// then. Whoever is not the caller's parent is most probably one.
+/// How long the end of the process is waited for that has opened the socket: a daemon's, which just
+/// ends, and has the interfaces until then. Whoever is not the caller's parent is most probably
+/// one.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
 
@@ -52,9 +56,10 @@ enum Kind {
 }
 
 impl<B: Backend> Engine<B> {
-    /// In a descendant, which is about to accept from a socket that it has inherited, to receive from it, or to wait for that: what
-    /// has to be known to do so past the kernel. It is the kernel's already. `None`: it is neither a listener nor a datagram socket of
-    /// this engine's, or another process may take something from it, such as its owner.
+    /// In a descendant, which is about to accept from a socket that it has inherited, to receive
+    /// from it, or to wait for that: what has to be known to do so past the kernel. It is the
+    /// kernel's already. `None`: it is neither a listener nor a datagram socket of this engine's,
+    /// or another process may take something from it, such as its owner.
     pub fn inherited(&'static self, fd: c_int) -> Option<Inherited> {
         let object = self.table.get(fd)?;
         let (core, kind) = match object {

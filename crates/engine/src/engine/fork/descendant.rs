@@ -1,6 +1,6 @@
-//! The side of a descendant, for which the engine of its parent is a memory: the table says which descriptors it inherited. No
-//! lock of that engine is taken: at the fork another thread may have held it. Nothing is counted either: the counters are
-//! the parent's, in memory that both share.
+//! The side of a descendant, for which the engine of its parent is a memory: the table says which
+//! descriptors it inherited. No lock of that engine is taken: at the fork another thread may have
+//! held it. Nothing is counted either: the counters are the parent's, in memory that both share.
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -19,17 +19,18 @@ use crate::process::recall_channel::Notified;
 use crate::sockets::stack::Stack;
 use crate::sockets::{held, interrupt, seats};
 
-/// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this long, once a socket. A datagram may
-/// be lost that way, and a stream be broken, which a busy machine is not to do.
+/// How long a descendant waits for the owner at most. An owner that is stopped makes it wait this
+/// long, once a socket. A datagram may be lost that way, and a stream be broken, which a busy
+/// machine is not to do.
 const PATIENCE_NSEC: u64 = 100_000_000;
 const PATIENCE_FOR_STREAMS_NSEC: u64 = 10_000_000_000;
 /// How often it looks meanwhile whether the owner still lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 impl<B: Backend> Engine<B> {
-    /// Called in a child of `fork(2)`, in which this engine is its parent's from here on. `older` is what was its parent's
-    /// already. The descriptors of the library are closed, so that the interface's packets stay with the parent and end
-    /// with it. Async-signal-safe.
+    /// Called in a child of `fork(2)`, in which this engine is its parent's from here on. `older`
+    /// is what was its parent's already. The descriptors of the library are closed, so that the
+    /// interface's packets stay with the parent and end with it. Async-signal-safe.
     pub fn become_inherited(&'static self, older: *mut Self) {
         self.older.store(older, Ordering::Relaxed);
         own::close_in_child();
@@ -43,12 +44,13 @@ impl<B: Backend> Engine<B> {
 
     /// The engine of the process that forked this one's.
     pub fn older(&self) -> Option<&'static Self> {
-        // SAFETY: null, or the engine of an ancestor, which is never freed (see `become_inherited`).
+        // SAFETY: null, or the engine of an ancestor, which is never freed (see
+        // `become_inherited`).
         unsafe { self.older.load(Ordering::Relaxed).as_ref() }
     }
 
-    /// A descendant is about to use an inherited descriptor for more than sending: what it stands for is the kernel's from
-    /// here on, for everybody.
+    /// A descendant is about to use an inherited descriptor for more than sending: what it stands
+    /// for is the kernel's from here on, for everybody.
     pub fn inherited_is_used(&self, fd: c_int) {
         match self.table.get(fd) {
             Some(Object::Udp(socket)) => {
@@ -70,8 +72,9 @@ impl<B: Backend> Engine<B> {
         self.table.remove(fd);
     }
 
-    /// A descendant is about to take connections or datagrams from an inherited socket, to wait for some, or to set an option that
-    /// the kernel's socket keeps: [`inherited`](Self::inherited) says later what comes of it.
+    /// A descendant is about to take connections or datagrams from an inherited socket, to wait for
+    /// some, or to set an option that the kernel's socket keeps: [`inherited`](Self::inherited)
+    /// says later what comes of it.
     pub fn inherited_comes_back(&self, fd: c_int) {
         match self.table.get(fd) {
             Some(Object::Udp(socket)) => self.recall(AnySocket::Udp(socket)),

@@ -39,7 +39,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// A descriptor is about to be used for more than sending: what a descendant has adopted of it is the kernel's first.
+    /// A descriptor is about to be used for more than sending: what a descendant has adopted of it
+    /// is the kernel's first.
     pub fn recall_from_descendants(&self, fd: c_int) {
         match self.look_up(fd) {
             Some(Object::Epoll(set)) => {
@@ -82,7 +83,8 @@ impl<B: Backend> Engine<B> {
         self.leave_wanted_interfaces();
     }
 
-    /// In the internal thread: interfaces that a descendant has a use for, and this process has none for any more, are the descendant's.
+    /// In the internal thread: interfaces that a descendant has a use for, and this process has
+    /// none for any more, are the descendant's.
     pub(crate) fn leave_wanted_interfaces(&self) {
         if !self.sharing.are_interfaces_wanted() {
             return;
@@ -93,7 +95,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// In the internal thread, twice a second: interfaces of which this process makes no use any more are anybody's.
+    /// In the internal thread, twice a second: interfaces of which this process makes no use any
+    /// more are anybody's.
     pub(crate) fn leave_idle_interfaces(&self) {
         if !self.links.has_idle() {
             return;
@@ -112,8 +115,8 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// In the internal thread: what a descendant has come to use while it waits for its interface is the kernel's for good. Nobody was
-    /// woken for that, as nothing of it was here.
+    /// In the internal thread: what a descendant has come to use while it waits for its interface
+    /// is the kernel's for good. Nobody was woken for that, as nothing of it was here.
     pub(crate) fn leave_used_while_held(&self) {
         let is_used = |(_, socket): &(c_int, AnySocket<B>)| {
             let core = socket.core();
@@ -147,8 +150,9 @@ impl<B: Backend> Engine<B> {
         }
     }
 
-    /// Called before `execve(2)` in the process itself: what waits in user space, in either direction, would end with it. The sockets that survive
-    /// become the kernel's, for as long as [`exec_failed`](Self::exec_failed) does not say otherwise.
+    /// Called before `execve(2)` in the process itself: what waits in user space, in either
+    /// direction, would end with it. The sockets that survive become the kernel's, for as long as
+    /// [`exec_failed`](Self::exec_failed) does not say otherwise.
     pub fn before_exec(&self) {
         if self.is_other_process() {
             return;

@@ -1,5 +1,5 @@
-//! A descendant has bound a socket to a port that its ancestors may have accelerated (`SO_REUSEADDR`): they look who has it now, and
-//! the descendant waits until they have.
+//! A descendant has bound a socket to a port that its ancestors may have accelerated
+//! (`SO_REUSEADDR`): they look who has it now, and the descendant waits until they have.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
@@ -16,7 +16,8 @@ const PATIENCE_NSEC: u64 = 100_000_000;
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 impl<B: Backend> Engine<B> {
-    /// In a descendant: the sockets of the engine's process are the kernel's, as far as another has their port now.
+    /// In a descendant: the sockets of the engine's process are the kernel's, as far as another has
+    /// their port now.
     pub fn inherited_port_is_bound(&self) {
         let Some(counter) = self.sharing.port_checks() else {
             return;

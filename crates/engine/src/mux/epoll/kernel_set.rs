@@ -1,4 +1,5 @@
-//! The application's set, which is the kernel's: what it reports, and the places that our sockets have in it.
+//! The application's set, which is the kernel's: what it reports, and the places that our sockets
+//! have in it.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -24,8 +25,9 @@ impl<S: MuxStack> EpollSet<S> {
             .follow_alarm(self.epfd.load(Ordering::Relaxed));
     }
 
-    /// Takes the library's own event out of what the kernel reported; returns how many are left. `others_wait`: whether threads
-    /// still wait in the kernel, under whatever number. It is asked under a lock.
+    /// Takes the library's own event out of what the kernel reported; returns how many are left.
+    /// `others_wait`: whether threads still wait in the kernel, under whatever number. It is asked
+    /// under a lock.
     pub fn take_out_eviction(
         &self,
         events: &mut [epoll_event],
@@ -40,8 +42,9 @@ impl<S: MuxStack> EpollSet<S> {
         self.eviction.is_among(events)
     }
 
-    /// A thread is about to wait in the kernel. `false`: it must not, or [`EpollSet::refresh_interfaces`] has to be asked first. If
-    /// something comes past the kernel later, the thread is called back by an event of the library's own. It says that it is back
+    /// A thread is about to wait in the kernel. `false`: it must not, or
+    /// [`EpollSet::refresh_interfaces`] has to be asked first. If something comes past the kernel
+    /// later, the thread is called back by an event of the library's own. It says that it is back
     /// with [`EpollSet::leave_kernel_wait`]. Takes no lock.
     #[inline]
     pub fn enter_kernel_wait(&self) -> bool {
@@ -67,8 +70,9 @@ impl<S: MuxStack> EpollSet<S> {
         self.kernel_waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// The kernel has reported these events to such a thread; returns how many of them are the program's. `others_wait`: as for
-    /// [`EpollSet::take_out_eviction`]; `silence_before`: [`silence_changes`](changes::silence_changes) before the kernel was asked.
+    /// The kernel has reported these events to such a thread; returns how many of them are the
+    /// program's. `others_wait`: as for [`EpollSet::take_out_eviction`]; `silence_before`:
+    /// [`silence_changes`](changes::silence_changes) before the kernel was asked.
     pub fn kernel_has_reported(
         &self,
         events: &mut [epoll_event],
@@ -111,7 +115,8 @@ impl<S: MuxStack> EpollSet<S> {
         Ok(found)
     }
 
-    /// Takes the kernel's part of a one-shot registration out of service until the next `EPOLL_CTL_MOD`.
+    /// Takes the kernel's part of a one-shot registration out of service until the next
+    /// `EPOLL_CTL_MOD`.
     pub(in crate::mux) fn disarm_in_kernel(&self, registration: &Registration<S>) {
         let data = registration.data.load(Ordering::Relaxed);
         let event = epoll_event {
@@ -126,7 +131,8 @@ impl<S: MuxStack> EpollSet<S> {
         sys::epoll_remove(self.epfd.load(Ordering::Relaxed), registration.fd);
     }
 
-    /// Has the kernel report what the program has asked it for, or nothing of a socket of which it does not know.
+    /// Has the kernel report what the program has asked it for, or nothing of a socket of which it
+    /// does not know.
     pub(in crate::mux) fn follow_silence(&self, registration: &Registration<S>, is_silent: bool) {
         let is_spent = registration.disabled.load(Ordering::Relaxed);
         let event = epoll_event {
@@ -144,13 +150,15 @@ impl<S: MuxStack> EpollSet<S> {
         } else if sys::epoll_modify(epfd, registration.fd, event) == Err(Errno(libc::EBADF))
             && !is_silent
         {
-            // Under a number that is closed, while others stand for the socket, nothing can be changed any more.
+            // Under a number that is closed, while others stand for the socket, nothing can be
+            // changed any more.
             sys::epoll_add(epfd, registration.socket.core().fd(), event);
         }
     }
 
-    /// The kernel's part of the registrations with the event's data has reported it: its sockets have something to read, and a
-    /// one-shot registration is spent. Of that the program learns all there is to say.
+    /// The kernel's part of the registrations with the event's data has reported it: its sockets
+    /// have something to read, and a one-shot registration is spent. Of that the program learns all
+    /// there is to say.
     fn kernel_reported(&self, event: &mut epoll_event) {
         let members = self.members();
         let data = event.u64;
@@ -164,7 +172,8 @@ impl<S: MuxStack> EpollSet<S> {
                     .store(true, Ordering::Relaxed)
             });
         }
-        // Several with the same data cannot be told apart, and one report too many does less harm than one too few.
+        // Several with the same data cannot be told apart, and one report too many does less harm
+        // than one too few.
         let mut candidates = members.with_data(data);
         if let (Some(member), None) = (candidates.next(), candidates.next())
             && member.events.load(Ordering::Relaxed) & EPOLLONESHOT != 0

@@ -11,7 +11,8 @@ use crate::sockets::user_memory::{is_readable, is_writable};
 use super::*;
 
 impl Message<'_> {
-    /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the kernel can judge, or reach.
+    /// The destination of a send call: `Ok(None)` for none given, `Err` for one that only the
+    /// kernel can judge, or reach.
     #[inline(always)]
     pub(crate) fn destination(&self, family: Family) -> Result<Option<SocketAddr>, Reason> {
         if self.header.msg_name.is_null() || self.header.msg_namelen == 0 {
@@ -31,8 +32,8 @@ impl Message<'_> {
         }
     }
 
-    /// The destination of a send call if it is an address of IPv4, which every socket takes; [`destination`](Self::destination) says
-    /// of everything what it is.
+    /// The destination of a send call if it is an address of IPv4, which every socket takes;
+    /// [`destination`](Self::destination) says of everything what it is.
     #[inline(always)]
     pub(crate) fn v4_destination(&self) -> Option<SocketAddrV4> {
         let (name, len) = (self.header.msg_name, self.header.msg_namelen as usize);

@@ -1,11 +1,13 @@
-//! An end of a pair of connected sockets that processes have in common, by which they wake each other.
+//! An end of a pair of connected sockets that processes have in common, by which they wake each
+//! other.
 
 use std::os::fd::AsRawFd;
 
 use descriptors::OwnDescriptor;
 use libc::c_int;
 
-/// An end that a process may have closed in a way that no hook sees: its number may stand for another file.
+/// An end that a process may have closed in a way that no hook sees: its number may stand for
+/// another file.
 #[derive(Debug)]
 pub(crate) struct ChannelEnd {
     socket: OwnDescriptor,

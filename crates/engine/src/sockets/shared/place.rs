@@ -1,4 +1,5 @@
-//! A socket in shared memory, and who listens there: asking the process for it that has it past the kernel.
+//! A socket in shared memory, and who listens there: asking the process for it that has it past the
+//! kernel.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use crate::sockets::shared::socket::SharedSocket;
 
 use crate::sockets::shared::wake_channel::WakeChannel;
 
-/// How long whoever is about to use a socket waits for the one that has adopted it. One that is stopped makes it wait this long, once
-/// a socket.
+/// How long whoever is about to use a socket waits for the one that has adopted it. One that is
+/// stopped makes it wait this long, once a socket.
 const PATIENCE_NSEC: u64 = 100_000_000;
 /// How often it wakes that one meanwhile, and looks whether that one still lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -46,8 +47,9 @@ impl Shared {
         self.channel
     }
 
-    /// The calling process is about to use the socket for more than sending. If another one has its packets past the kernel, this returns
-    /// when the kernel has them: from here on nobody else adopts it. Waits 100 ms at most.
+    /// The calling process is about to use the socket for more than sending. If another one has its
+    /// packets past the kernel, this returns when the kernel has them: from here on nobody else
+    /// adopts it. Waits 100 ms at most.
     pub(crate) fn claim_from_adopter(self, generation: u32) {
         self.mark_taken_by_several(generation);
         if self.adopter().is_some() {

@@ -1,11 +1,13 @@
-//! One socket in the memory that `fork(2)` shares. `models/src/shared_socket_model.rs` tries every order.
+//! One socket in the memory that `fork(2)` shares. `models/src/shared_socket_model.rs` tries every
+//! order.
 
 use std::time::Duration;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a descendant that was born
-/// in an earlier life of the object asks for nothing that it does not have.
+/// One socket. Generations are those of the owner's object, odd and never 0 while it is open, so a
+/// descendant that was born in an earlier life of the object asks for nothing that it does not
+/// have.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct SharedSocket {
@@ -13,13 +15,14 @@ pub(crate) struct SharedSocket {
     claimed: AtomicU32,
     /// Latest generation that a descendant has asked for.
     requested: AtomicU32,
-    /// The process that takes connections or datagrams from the socket, which it has inherited, 0 for none, or [`SEVERAL`]; in the
-    /// upper half the generation that it has.
+    /// The process that takes connections or datagrams from the socket, which it has inherited, 0
+    /// for none, or [`SEVERAL`]; in the upper half the generation that it has.
     taker: AtomicU64,
-    /// The process that has the socket's packets past the kernel though it has inherited it, 0 for none. Who else is about to use the
-    /// socket waits on it.
+    /// The process that has the socket's packets past the kernel though it has inherited it, 0 for
+    /// none. Who else is about to use the socket waits on it.
     adopter: AtomicU32,
-    /// Latest generation that the owner does not use for more than sending, without asking whether others have it.
+    /// Latest generation that the owner does not use for more than sending, without asking whether
+    /// others have it.
     offered: AtomicU32,
 }
 
@@ -29,16 +32,18 @@ const _: () = assert!(size_of::<SharedSocket>() == 24 && align_of::<SharedSocket
 /// Several processes take from it, or have.
 const SEVERAL: u32 = u32::MAX;
 
-/// The word that says who takes from a generation. Those of later generations are larger, and of one generation [`SEVERAL`] is
-/// the largest.
+/// The word that says who takes from a generation. Those of later generations are larger, and of
+/// one generation [`SEVERAL`] is the largest.
 fn taker_word(generation: u32, process: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(process)
 }
 
 impl SharedSocket {
-    /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses the socket.
+    /// The owner is about to take the socket's packets past the kernel. `false`: a descendant uses
+    /// the socket.
     ///
-    /// Either this sees the descendant's request, or the descendant sees that it has to wake the other and wait.
+    /// Either this sees the descendant's request, or the descendant sees that it has to wake the
+    /// other and wait.
     pub(crate) fn claim(&self, generation: u32) -> bool {
         self.claimed.store(generation, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -53,7 +58,8 @@ impl SharedSocket {
     /// The owner has left the socket's packets to the kernel.
     pub(crate) fn release(&self) {
         let generation = self.claimed.swap(0, Ordering::AcqRel);
-        // Who waits has asked before. The other half of the fence in `request`: either this sees that, or who asks does not wait.
+        // Who waits has asked before. The other half of the fence in `request`: either this sees
+        // that, or who asks does not wait.
         fence(Ordering::SeqCst);
         if generation != 0 && self.requested.load(Ordering::Acquire) >= generation {
             sys::futex_wake_all(&self.claimed);
@@ -77,8 +83,8 @@ impl SharedSocket {
         self.claimed.load(Ordering::Acquire) == generation
     }
 
-    /// The owner has left the socket's packets to the kernel, and asks from here on, before it uses the socket for more than sending,
-    /// whether another process has them.
+    /// The owner has left the socket's packets to the kernel, and asks from here on, before it uses
+    /// the socket for more than sending, whether another process has them.
     pub(crate) fn offer(&self, generation: u32) {
         self.offered.fetch_max(generation, Ordering::Release);
     }
@@ -88,8 +94,9 @@ impl SharedSocket {
         self.offered.load(Ordering::Acquire) == generation
     }
 
-    /// A descendant is about to accept or receive from the socket. Returns whether no other one does, of which `lives` says whether they still
-    /// run. If there is another, that finds out by [`is_sole_taker`](Self::is_sole_taker).
+    /// A descendant is about to accept or receive from the socket. Returns whether no other one
+    /// does, of which `lives` says whether they still run. If there is another, that finds out by
+    /// [`is_sole_taker`](Self::is_sole_taker).
     pub(crate) fn begin_taking(
         &self,
         generation: u32,
@@ -117,7 +124,8 @@ impl SharedSocket {
         taken
     }
 
-    /// Others may take from it, too. Then it is to be looked whether one has [adopted](Self::adopt) it.
+    /// Others may take from it, too. Then it is to be looked whether one has [adopted](Self::adopt)
+    /// it.
     pub(crate) fn mark_taken_by_several(&self, generation: u32) {
         let word = taker_word(generation, SEVERAL);
         if self.taker.load(Ordering::Acquire) < word {
@@ -142,7 +150,8 @@ impl SharedSocket {
         );
     }
 
-    /// The only process that takes from the socket is about to have its packets past the kernel. `false`: another has come to use it.
+    /// The only process that takes from the socket is about to have its packets past the kernel.
+    /// `false`: another has come to use it.
     ///
     /// Either this sees that, or the other sees that it has to wake the other and wait.
     pub(crate) fn adopt(&self, generation: u32, process: u32) -> bool {

@@ -1,8 +1,10 @@
-//! How a process wakes the one that has a socket past the kernel which both have inherited, or which it has opened itself: a pair of
-//! connected sockets, both ends with the opener and all its descendants.
+//! How a process wakes the one that has a socket past the kernel which both have inherited, or
+//! which it has opened itself: a pair of connected sockets, both ends with the opener and all its
+//! descendants.
 //!
-//! Several processes may listen, each for other sockets. One that is woken looks after its own, waits a moment so that the others
-//! wake, too, and only then takes the messages. Who wakes them goes on until it has what it wants.
+//! Several processes may listen, each for other sockets. One that is woken looks after its own,
+//! waits a moment so that the others wake, too, and only then takes the messages. Who wakes them
+//! goes on until it has what it wants.
 
 use libc::c_int;
 

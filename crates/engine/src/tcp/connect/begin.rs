@@ -84,8 +84,8 @@ impl<S: TcpStack> TcpSocket<S> {
             return Begun::Not(Reason::Route, "");
         };
         let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
-        // A host without other addresses sends to any network from its link-local one, and the socket is bound to no interface: it
-        // could not be bound to that address again.
+        // A host without other addresses sends to any network from its link-local one, and the
+        // socket is bound to no interface: it could not be bound to that address again.
         let is_whole = !has_no_link(local);
         let is_there = device == 0 || is_on(host, device, local.ip());
         let is_reached =

@@ -1,6 +1,6 @@
-//! The return of a connection that is over: what nobody has read, the end behind that and an error belong to whoever has the socket
-//! next. The kernel's socket is connected with what is left in it, and then told of the same end in the peer's stead, on this host
-//! only. No packet leaves.
+//! The return of a connection that is over: what nobody has read, the end behind that and an error
+//! belong to whoever has the socket next. The kernel's socket is connected with what is left in it,
+//! and then told of the same end in the peer's stead, on this host only. No packet leaves.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,7 +26,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// After so many the end is told again.
 const TOLD_EVERY: u32 = 10;
 
-/// A connection in TIME-WAIT or CLOSED. The kernel's socket is under repair, unless the kernel has its TIME-WAIT.
+/// A connection in TIME-WAIT or CLOSED. The kernel's socket is under repair, unless the kernel has
+/// its TIME-WAIT.
 pub(super) fn put<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
@@ -90,7 +91,8 @@ fn put_closed<S: TcpStack>(
     if has_fin {
         tell(host, between, &header(rcv_nxt, Flags::FIN));
         if !matches!(remains.error, Some(Error::BrokenPipe | Error::Aborted)) {
-            // Under repair it is silent. The kernel tells one error of those that have sent a FIN, too, and another of the others.
+            // Under repair it is silent. The kernel tells one error of those that have sent a FIN,
+            // too, and another of the others.
             let _ = streams::shutdown(fd, libc::SHUT_WR);
         }
     }
@@ -109,8 +111,8 @@ fn put_closed<S: TcpStack>(
     Ok(())
 }
 
-/// Connects a socket under repair that is not connected, silently, with `unread` in its receive queue. Behind that the peer goes on with
-/// `rcv_nxt`; what is sent from here on counts as sent.
+/// Connects a socket under repair that is not connected, silently, with `unread` in its receive
+/// queue. Behind that the peer goes on with `rcv_nxt`; what is sent from here on counts as sent.
 pub(in crate::tcp) fn connect_with(
     fd: c_int,
     (local, peer): (SocketAddr, SocketAddr),
@@ -136,8 +138,8 @@ pub(in crate::tcp) fn connect_with(
     streams::set_tcp_option(fd, libc::TCP_REPAIR_WINDOW, &window)
 }
 
-/// A connection that never was: `connect(2)` has still to tell why. A refusal is told by a reset to a SYN that does not leave this host;
-/// of what else there is the kernel finds out itself.
+/// A connection that never was: `connect(2)` has still to tell why. A refusal is told by a reset to
+/// a SYN that does not leave this host; of what else there is the kernel finds out itself.
 fn put_failed<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
@@ -156,7 +158,8 @@ fn put_failed<S: TcpStack>(
     // A reset from an address of another host would not reach it there.
     streams::bind_to_device(fd, device);
     if begun.is_err() {
-        // IPv6 knows no way there by that interface. The peer is asked once more, then, and its answer comes too late.
+        // IPv6 knows no way there by that interface. The peer is asked once more, then, and its
+        // answer comes too late.
         begin_again(fd, local, peer)?;
     }
     let snd_nxt = streams::send_queue_number(fd)?;
@@ -172,8 +175,8 @@ fn put_failed<S: TcpStack>(
     has_ended.then_some(()).ok_or(Errno(libc::EHOSTUNREACH))
 }
 
-/// Ends the kernel's socket as an administrator does, which was done to the connection. To its peer, which was told already, this is a reset
-/// of no connection.
+/// Ends the kernel's socket as an administrator does, which was done to the connection. To its
+/// peer, which was told already, this is a reset of no connection.
 fn is_destroyed<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,

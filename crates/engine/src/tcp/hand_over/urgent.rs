@@ -1,5 +1,5 @@
-//! Urgent data of a connection that becomes the kernel's. No repair takes the mark: what is from it on comes to the kernel's socket as
-//! from the peer, on this host only, and announces it again.
+//! Urgent data of a connection that becomes the kernel's. No repair takes the mark: what is from it
+//! on comes to the kernel's socket as from the peer, on this host only, and announces it again.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use sys::streams::{self, RepairQueue};
 const LOOKS: u32 = 20;
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What was not read, up to the mark and from there on. Without urgent data there is nothing behind.
+/// What was not read, up to the mark and from there on. Without urgent data there is nothing
+/// behind.
 pub(super) struct Unread {
     pub(super) before: Vec<u8>,
     behind: Vec<u8>,
@@ -86,7 +87,8 @@ impl Unread {
             }
             std::thread::sleep(LOOK_INTERVAL);
         }
-        // What was lost on its way, by a rule of this host's perhaps, the peer would not send again.
+        // What was lost on its way, by a rule of this host's perhaps, the peer would not send
+        // again.
         let missing = self.behind.get(has_come()..).unwrap_or(&[]);
         if !missing.is_empty() {
             streams::repair_begins(fd)?;

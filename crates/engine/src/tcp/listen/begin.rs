@@ -34,7 +34,8 @@ pub(super) struct Beginning {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound before. No lock may be held.
+    /// `listen(2)` is about to be made, or has been made (`is_made`) if the socket was not bound
+    /// before. No lock may be held.
     pub fn listens(&'static self, host: &Host<S>, fd: c_int, backlog: c_int, is_made: bool) {
         // What the kernel makes of the argument (`net.core.somaxconn`) it tells when it listens.
         let backlog = if is_made {
@@ -118,7 +119,8 @@ impl<S: TcpStack> TcpSocket<S> {
             return Err(Reason::Forked);
         }
         let refused = if kernel_listens {
-            // Whoever had it before may have left a filter, which connections have that wait to be accepted.
+            // Whoever had it before may have left a filter, which connections have that wait to be
+            // accepted.
             let _ = sys::set_listener_filter(fd, &[]);
             self.has_refused.store(true, Ordering::Relaxed);
             WaysIn::new()
@@ -171,7 +173,8 @@ impl<S: TcpStack> TcpSocket<S> {
         log::debug!("fd {fd}: listens at {local}, past the kernel");
         host.socket_event(Reason::Offloaded, fd, &format!("listens at {local}"));
         if is_first || kernel_listens {
-            // From here on the internal thread looks at the rings, as it does while there are others.
+            // From here on the internal thread looks at the rings, as it does while there are
+            // others.
             self.globals.timers.arm(self.timer(), now());
         }
         self.interfaces_changed();

@@ -1,4 +1,5 @@
-//! Connections of which nothing is kept until they are established: SYN cookies, while the queue is full.
+//! Connections of which nothing is kept until they are established: SYN cookies, while the queue is
+//! full.
 
 use links::delivery;
 

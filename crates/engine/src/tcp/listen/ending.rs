@@ -22,8 +22,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let _ = sys::set_listener_filter(self.fd(), &[]);
     }
 
-    /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this ends the listening: what nobody has
-    /// accepted is reset, who waits for connections is told, and the socket is as if it had never listened. No lock may be held.
+    /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this
+    /// ends the listening: what nobody has accepted is reset, who waits for connections is told,
+    /// and the socket is as if it had never listened. No lock may be held.
     pub fn follow_end_of_listening(&'static self, host: &Host<S>) {
         let did_wait = self.waits_to_listen();
         if !self.is_listener() && !self.is_returning() && !did_wait {

@@ -1,5 +1,5 @@
-//! A listener at any address that is past the kernel on some interfaces gets others: those that another process has had, and those that
-//! come later.
+//! A listener at any address that is past the kernel on some interfaces gets others: those that
+//! another process has had, and those that come later.
 
 use links::Absent;
 use links::family::Addresses;
@@ -13,7 +13,8 @@ use crate::tcp::listen::settling::SETTLING;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Where connections come in by interfaces that are open, and which are to be opened first, without a lock.
+    /// Where connections come in by interfaces that are open, and which are to be opened first,
+    /// without a lock.
     pub(super) fn open_places_at(
         &self,
         host: &Host<S>,
@@ -34,7 +35,8 @@ impl<S: TcpStack> TcpSocket<S> {
         (places, closed)
     }
 
-    /// Interfaces are free or have come, perhaps, or have got addresses. Returns those that are to be opened first. Under the control lock.
+    /// Interfaces are free or have come, perhaps, or have got addresses. Returns those that are to
+    /// be opened first. Under the control lock.
     pub(in crate::tcp) fn gain_places(
         &'static self,
         host: &Host<S>,

@@ -10,7 +10,8 @@ use crate::sockets::stack::Stack;
 #[derive(Clone, Copy)]
 pub(super) struct Place<S: Stack> {
     pub(super) interface: &'static Interface<S>,
-    /// The unspecified one means any of the interface's, of this version, also those that it has later.
+    /// The unspecified one means any of the interface's, of this version, also those that it has
+    /// later.
     pub(super) address: IpAddr,
     /// For IPv6: what the interface says. That of IPv4 is the socket's own.
     pub(super) hop_limit: u8,

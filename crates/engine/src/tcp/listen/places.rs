@@ -1,4 +1,5 @@
-//! Where connections come in past the kernel: by which interfaces, to which of their addresses, or to any.
+//! Where connections come in past the kernel: by which interfaces, to which of their addresses, or
+//! to any.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -108,8 +109,9 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
-    /// The network or a device has changed. From interfaces that are gone no more connections come: they come in by those that are left,
-    /// and else to the kernel's socket. Of other addresses the kernel's socket hears. Under the control lock.
+    /// The network or a device has changed. From interfaces that are gone no more connections come:
+    /// they come in by those that are left, and else to the kernel's socket. Of other addresses the
+    /// kernel's socket hears. Under the control lock.
     pub(in crate::tcp) fn follow_places(&'static self, host: &Host<S>) {
         let (places, refused, is_settled) = {
             let mut role = self.role.lock();
@@ -142,7 +144,8 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
-/// The addresses of an interface at which a socket listens; the unspecified one of a version for all of it.
+/// The addresses of an interface at which a socket listens; the unspecified one of a version for
+/// all of it.
 fn wanted_addresses(facts: &InterfaceFacts, at: &Addresses, is_for_any: bool) -> Vec<IpAddr> {
     let is_wanted = |address: &IpAddr| {
         at.local.ip() == *address || at.local.ip().is_unspecified() && at.versions.carry(*address)
@@ -168,7 +171,8 @@ fn wanted_addresses(facts: &InterfaceFacts, at: &Addresses, is_for_any: bool) ->
     all.into_iter().filter(has).collect()
 }
 
-/// What comes past the kernel to these places. By another interface than its own what is for an address comes to the kernel.
+/// What comes past the kernel to these places. By another interface than its own what is for an
+/// address comes to the kernel.
 pub(super) fn ways_in<S: TcpStack>(host: &Host<S>, places: &[Place<S>]) -> WaysIn {
     let mut ways = WaysIn::new();
     let mut facts = None;

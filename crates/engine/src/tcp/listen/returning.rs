@@ -1,6 +1,7 @@
-//! The return of a listener to the kernel: the connections that nobody has accepted yet come into the queue of the kernel's socket, in
-//! their order and with what was received, so that whichever process accepts gets them. Those whose handshake is not over stay here
-//! until it is: they take the packets of their own flows meanwhile.
+//! The return of a listener to the kernel: the connections that nobody has accepted yet come into
+//! the queue of the kernel's socket, in their order and with what was received, so that whichever
+//! process accepts gets them. Those whose handshake is not over stay here until it is: they take
+//! the packets of their own flows meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,14 +25,16 @@ use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 
-/// What goes into a packet to this host itself: little enough that the kernel's buffers have room for a whole window in such packets.
+/// What goes into a packet to this host itself: little enough that the kernel's buffers have room
+/// for a whole window in such packets.
 const PART_BYTES: usize = 15_000;
 /// How soon is looked again whether the kernel's queue has room.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The kernel's socket listens alone from here on, and gets the connections that are established. Their segments still come
-    /// here: [`go_on_returning`](Self::go_on_returning) follows when the listener's flows are gone. Under the control lock.
+    /// The kernel's socket listens alone from here on, and gets the connections that are
+    /// established. Their segments still come here: [`go_on_returning`](Self::go_on_returning)
+    /// follows when the listener's flows are gone. Under the control lock.
     pub(in crate::tcp) fn begin_returning(&'static self, host: &Host<S>) {
         // What has come may end a handshake.
         self.interfaces.drain();
@@ -70,8 +73,9 @@ impl<S: TcpStack> TcpSocket<S> {
         self.clear_readiness();
     }
 
-    /// A connection that this socket has accepted in this life of it has returned to the kernel, after so many segments of its peer. If
-    /// most of them do, the listener returns, too. Under the control lock.
+    /// A connection that this socket has accepted in this life of it has returned to the kernel,
+    /// after so many segments of its peer. If most of them do, the listener returns, too. Under the
+    /// control lock.
     pub(in crate::tcp) fn note_returned(
         &'static self,
         host: &Host<S>,
@@ -159,7 +163,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Gives the kernel what it does not have yet, as far as it can have it now. Returns whether that was all. Under the control lock.
+    /// Gives the kernel what it does not have yet, as far as it can have it now. Returns whether
+    /// that was all. Under the control lock.
     pub(crate) fn go_on_returning(&self, host: &Host<S>) -> bool {
         let now = now();
         let (wake_up, interfaces) = match &mut *self.role.lock() {
@@ -198,7 +203,8 @@ impl<S: TcpStack> TcpSocket<S> {
         true
     }
 
-    /// What the kernel does not have by now it does not get: peers whose handshake is not over begin anew. Under the control lock.
+    /// What the kernel does not have by now it does not get: peers whose handshake is not over
+    /// begin anew. Under the control lock.
     pub(crate) fn give_up_returning(&self) {
         let was = match &mut *self.role.lock() {
             role @ Role::Returning(_) => std::mem::replace(role, Role::None),
@@ -233,8 +239,8 @@ impl<S: TcpStack> TcpSocket<S> {
         matches!(&*self.role.lock(), Role::Returning(_))
     }
 
-    /// The last descriptor is about to be closed. Returns whether connections are still here, for other processes that have the
-    /// kernel's socket.
+    /// The last descriptor is about to be closed. Returns whether connections are still here, for
+    /// other processes that have the kernel's socket.
     pub(in crate::tcp) fn returns_as_orphan(&self) -> bool {
         match &mut *self.role.lock() {
             Role::Returning(returning) => {
@@ -264,9 +270,11 @@ fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
     }
 }
 
-/// Whether the queue of the kernel's listening socket takes another connection (`sk_acceptq_is_full`). Yes if that cannot be asked.
+/// Whether the queue of the kernel's listening socket takes another connection
+/// (`sk_acceptq_is_full`). Yes if that cannot be asked.
 fn has_room(fd: c_int) -> bool {
-    /// Where `struct tcp_info` has the length of that queue (`tcpi_unacked`), and its limit behind it.
+    /// Where `struct tcp_info` has the length of that queue (`tcpi_unacked`), and its limit behind
+    /// it.
     const QUEUE: usize = 24;
     let mut info = [0; QUEUE + 8];
     let read = streams::option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info);
@@ -278,7 +286,8 @@ fn has_room(fd: c_int) -> bool {
     read != Ok(info.len()) || queue <= limit
 }
 
-/// Puts a connection into the queue of the kernel's listening socket: the one at `fd`, or another process's.
+/// Puts a connection into the queue of the kernel's listening socket: the one at `fd`, or another
+/// process's.
 fn admit<S: TcpStack>(
     host: &Host<S>,
     fd: Option<c_int>,
@@ -291,8 +300,8 @@ fn admit<S: TcpStack>(
     let Some(snapshot) = stream.connection.export(now()) else {
         return;
     };
-    // An earlier connection of these addresses may be in the kernel still, in TIME-WAIT, and would hide the listener. The peer, which has
-    // ended a handshake since, does not know it any more.
+    // An earlier connection of these addresses may be in the kernel still, in TIME-WAIT, and would
+    // hide the listener. The peer, which has ended a handshake since, does not know it any more.
     if let Err(error) = host.network().end_connection(local, peer, link) {
         log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
     }
@@ -318,8 +327,8 @@ fn admit<S: TcpStack>(
     }
 }
 
-/// A listener at a link-local address is bound to an interface, and what comes back to this host comes by another. The connections are
-/// bound to theirs all the same.
+/// A listener at a link-local address is bound to an interface, and what comes back to this host
+/// comes by another. The connections are bound to theirs all the same.
 fn unbound<T>(fd: Option<c_int>, admit: impl FnOnce() -> T) -> T {
     let bound = fd.map(|fd| (fd, sys::bound_device(fd)));
     let Some((fd, device)) = bound.filter(|(_, device)| *device != 0) else {
@@ -339,7 +348,8 @@ struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// Whether [`has_connection`](ReceivingHost::has_connection) will be true at all: else the kernel would get a part only.
+    /// Whether [`has_connection`](ReceivingHost::has_connection) will be true at all: else the
+    /// kernel would get a part only.
     fn try_asking(&self) -> std::io::Result<()> {
         let (local, peer) = self.ends;
         match link_of(local, peer) {

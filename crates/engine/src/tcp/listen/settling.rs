@@ -1,7 +1,8 @@
-//! A listener goes over from the kernel while peers connect. No SYN is lost, and no end of a handshake: until its flows are there the
-//! kernel answers, and then the listener does. What the kernel has begun by then it ends: what comes of that past it is
-//! [sent on](crate::tcp::state::unmatched::UnmatchedSegment). So its socket does not refuse such segments before there has been time for that, and for those
-//! that are on their way through the kernel.
+//! A listener goes over from the kernel while peers connect. No SYN is lost, and no end of a
+//! handshake: until its flows are there the kernel answers, and then the listener does. What the
+//! kernel has begun by then it ends: what comes of that past it is [sent
+//! on](crate::tcp::state::unmatched::UnmatchedSegment). So its socket does not refuse such segments
+//! before there has been time for that, and for those that are on their way through the kernel.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::tcp::listen::place::includes;
 use crate::tcp::listen::places::ways_in;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
-/// A handshake takes no longer, unless something of it is lost. The connection of one that does takes the way through the library.
+/// A handshake takes no longer, unless something of it is lost. The connection of one that does
+/// takes the way through the library.
 pub(super) const SETTLING: Duration = Duration::from_secs(1);
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -44,7 +46,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The kernel's connections go on there, though their segments come past it, too. Under the control lock.
+    /// The kernel's connections go on there, though their segments come past it, too. Under the
+    /// control lock.
     pub(super) fn leave_connections_to_kernel(&self) {
         let flows = self.attachment().flows.clone();
         let Some((_, first)) = flows.first() else {

@@ -1,5 +1,5 @@
-//! Listeners of this process at one address (`SO_REUSEPORT`): each has its part of the peers, as in the kernel. Where others may listen, too,
-//! only the kernel can choose, and the listeners are its.
+//! Listeners of this process at one address (`SO_REUSEPORT`): each has its part of the peers, as in
+//! the kernel. Where others may listen, too, only the kernel can choose, and the listeners are its.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Whether other listeners of this process may have its address. `Err`: others may, too, or only the kernel can choose.
+    /// Whether other listeners of this process may have its address. `Err`: others may, too, or
+    /// only the kernel can choose.
     pub(super) fn shares_address(&self, host: &Host<S>, at: &Addresses) -> Result<bool, Reason> {
         if !has_reuse_port(self.fd()) {
             return Ok(false);
@@ -58,7 +59,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Has a flow's packets come here, or its part of them. `Err`: whose they are, if they are another's.
+    /// Has a flow's packets come here, or its part of them. `Err`: whose they are, if they are
+    /// another's.
     pub(super) fn attach_listener(
         &'static self,
         interface: &Interface<S>,
@@ -102,8 +104,9 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The listener is about to be the kernel's, which may have part of what comes to others at its address: so are they. Its flows are
-    /// there still, and what comes by them follows it when all are the kernel's. Under the control lock.
+    /// The listener is about to be the kernel's, which may have part of what comes to others at its
+    /// address: so are they. Its flows are there still, and what comes by them follows it when all
+    /// are the kernel's. Under the control lock.
     pub(crate) fn leaves_with_others(&self, host: &Host<S>) {
         if !self.may_share() {
             return;
@@ -122,7 +125,8 @@ impl<S: TcpStack> TcpSocket<S> {
         shared.are_leaving.store(false, Ordering::Relaxed);
     }
 
-    /// The kernel's socket listens alone, perhaps at an address of listeners that are here: so do theirs. No lock may be held.
+    /// The kernel's socket listens alone, perhaps at an address of listeners that are here: so do
+    /// theirs. No lock may be held.
     pub(super) fn takes_from_shared(&self, host: &Host<S>, fd: c_int) {
         if self.globals.shared_listeners.own().is_empty() {
             return;
@@ -170,7 +174,8 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
     }
 }
 
-/// Leaves listeners to the kernel whose address a stranger has come to share. Returns whether any could.
+/// Leaves listeners to the kernel whose address a stranger has come to share. Returns whether any
+/// could.
 pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     let sharers = || {
         let all = host.sockets().filter_map(|(_, socket)| socket.as_tcp());
@@ -204,7 +209,8 @@ pub(super) fn has_reuse_port(fd: c_int) -> bool {
     sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1)
 }
 
-/// Whether what waits for a listener that closes goes over to others at its address (`net.ipv4.tcp_migrate_req`).
+/// Whether what waits for a listener that closes goes over to others at its address
+/// (`net.ipv4.tcp_migrate_req`).
 fn migrates() -> bool {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_migrate_req");
     text.is_ok_and(|text| text.trim() != "0")

@@ -1,5 +1,6 @@
-//! Listeners at an interface that another process has: the kernel's until that is free, and then here from the next connection on.
-//! Those that the kernel has by then stay with it, without a detour.
+//! Listeners at an interface that another process has: the kernel's until that is free, and then
+//! here from the next connection on. Those that the kernel has by then stay with it, without a
+//! detour.
 
 use std::net::SocketAddr;
 
@@ -20,7 +21,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.is_held()
     }
 
-    /// Its interface is another process's: it is the kernel's, and may be here at any moment. No lock may be held.
+    /// Its interface is another process's: it is the kernel's, and may be here at any moment. No
+    /// lock may be held.
     pub(super) fn wait_for_interface(
         &'static self,
         host: &Host<S>,
@@ -49,7 +51,8 @@ impl<S: TcpStack> TcpSocket<S> {
         host.addresses_changed(self);
     }
 
-    /// Interfaces may be free. Returns those that are to be opened first, without a lock. Under the control lock.
+    /// Interfaces may be free. Returns those that are to be opened first, without a lock. Under the
+    /// control lock.
     pub(in crate::tcp) fn listens_at_last(
         &'static self,
         host: &Host<S>,

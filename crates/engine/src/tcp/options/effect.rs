@@ -68,7 +68,8 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
             | libc::SO_BUSY_POLL
             | libc::SO_PREFER_BUSY_POLL
             | libc::SO_BUSY_POLL_BUDGET
-            // Messages with MSG_ZEROCOPY are the kernel's by themselves, and there is no queue of errors.
+            // Messages with MSG_ZEROCOPY are the kernel's by themselves, and there is no queue of
+            // errors.
             | libc::SO_ZEROCOPY
             | libc::SO_SELECT_ERR_QUEUE
             // The size that a program sets counts here, whatever it says of that.
@@ -143,8 +144,8 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
     }
 }
 
-/// Whether an option puts something else in the place of what the kernel's socket does with its connection, or shows it what that has:
-/// a protocol above it (kTLS), repair.
+/// Whether an option puts something else in the place of what the kernel's socket does with its
+/// connection, or shows it what that has: a protocol above it (kTLS), repair.
 pub fn takes_over_connection(level: c_int, name: c_int) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_ULP | libc::TCP_REPAIR)
 }

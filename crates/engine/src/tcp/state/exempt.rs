@@ -1,4 +1,5 @@
-//! Connections of the kernel's whose segments the steering leaves to it, although all else that reaches their port comes past it.
+//! Connections of the kernel's whose segments the steering leaves to it, although all else that
+//! reaches their port comes past it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,8 +28,9 @@ use crate::tcp::state::origin::Origin;
 
 /// The connections that are exempt, and what is known of their ends.
 pub(in crate::tcp) struct Exempt<S: Stack> {
-    /// Made with the first listener, not with the first connection that returns, which the internal thread may do: a new descriptor
-    /// has the lowest number until it is moved away, which the program may expect. `None`: the kernel does not tell.
+    /// Made with the first listener, not with the first connection that returns, which the internal
+    /// thread may do: a new descriptor has the lowest number until it is moved away, which the
+    /// program may expect. `None`: the kernel does not tell.
     kernels: OnceLock<Option<Box<dyn KernelConnections>>>,
     table: Mutex<Table<&'static Interface<S>>>,
     /// How many there are.
@@ -77,8 +79,9 @@ impl<S: Stack> Exempt<S> {
         self.kernels.get()?.as_deref()
     }
 
-    /// The kernel has the connection of this flow, at `fd`, and gets its segments from here on if that takes an exemption. Those that
-    /// have come meanwhile are the caller's to pass on. Under the control lock.
+    /// The kernel has the connection of this flow, at `fd`, and gets its segments from here on if
+    /// that takes an exemption. Those that have come meanwhile are the caller's to pass on. Under
+    /// the control lock.
     pub(in crate::tcp) fn begin(&self, interface: &'static Interface<S>, flow: &Flow, fd: c_int) {
         let cookie = || {
             let cookie = streams::cookie(fd);
@@ -87,7 +90,8 @@ impl<S: Stack> Exempt<S> {
         self.begin_of(interface, flow, cookie);
     }
 
-    /// The same of a connection of the kernel's whose socket has this cookie. Under the control lock.
+    /// The same of a connection of the kernel's whose socket has this cookie. Under the control
+    /// lock.
     pub(in crate::tcp) fn begin_with(
         &self,
         interface: &'static Interface<S>,
@@ -151,8 +155,9 @@ impl<S: Stack> Exempt<S> {
         cookie.map(Some)
     }
 
-    /// Whether the socket that listens has to wait for an answer of the kernel's about a segment: it opens a connection between ends
-    /// of one that is exempt. Then the caller has the internal thread called. Under the ring's lock.
+    /// Whether the socket that listens has to wait for an answer of the kernel's about a segment:
+    /// it opens a connection between ends of one that is exempt. Then the caller has the internal
+    /// thread called. Under the ring's lock.
     pub(in crate::tcp) fn takes(
         &self,
         (listener, generation): (S, u32),
@@ -208,8 +213,8 @@ impl<S: Stack> Exempt<S> {
         }
     }
 
-    /// A socket has ended, or has waited long enough: the connection goes, unless the kernel still answers for it. Under the control
-    /// lock.
+    /// A socket has ended, or has waited long enough: the connection goes, unless the kernel still
+    /// answers for it. Under the control lock.
     fn review(&self, kernels: &dyn KernelConnections, ends: Ends) {
         let link = lock(&self.table).place(&ends).map(|it| it.spec().index);
         let found = kernels.find(ends.0, ends.1, link.unwrap_or(0));
@@ -225,8 +230,8 @@ impl<S: Stack> Exempt<S> {
         }
     }
 
-    /// In the internal thread: takes out what the kernel does not answer for any more. Returns when to look again, if it does not tell
-    /// before.
+    /// In the internal thread: takes out what the kernel does not answer for any more. Returns when
+    /// to look again, if it does not tell before.
     pub(in crate::tcp) fn look_after(&self, host: &Host<S>) -> Option<Duration> {
         let kernels = self.kernels()?;
         if !self.follows.load(Ordering::Relaxed) {

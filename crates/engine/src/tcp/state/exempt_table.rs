@@ -58,7 +58,8 @@ impl<P> Table<P> {
         self.connections.get(ends).map(|it| &it.place)
     }
 
-    /// Adds a connection whose socket has this cookie. One with these ends that was there before is gone.
+    /// Adds a connection whose socket has this cookie. One with these ends that was there before is
+    /// gone.
     pub(in crate::tcp) fn add(&mut self, ends: Ends, cookie: u64, place: P) {
         self.remove(&ends);
         self.by_cookie.insert(cookie, ends);
@@ -71,8 +72,8 @@ impl<P> Table<P> {
         self.by_cookie.get(&cookie).copied()
     }
 
-    /// The socket has ended, and the kernel answers for the connection until this time. Returns the one that makes room for it, if
-    /// too many wait.
+    /// The socket has ended, and the kernel answers for the connection until this time. Returns the
+    /// one that makes room for it, if too many wait.
     pub(in crate::tcp) fn waits(&mut self, ends: Ends, until: Instant) -> Option<Ends> {
         let connection = self.connections.get_mut(&ends)?;
         match std::mem::replace(&mut connection.state, State::Waits(until)) {

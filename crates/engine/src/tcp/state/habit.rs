@@ -1,5 +1,6 @@
-//! What becomes of a listener's connections. One that is accepted past the kernel and returns to it at once costs more than if the kernel
-//! had accepted it: a server that forks for each connection, or has the C library read them, is faster with a listener of the kernel's.
+//! What becomes of a listener's connections. One that is accepted past the kernel and returns to it
+//! at once costs more than if the kernel had accepted it: a server that forks for each connection,
+//! or has the C library read them, is faster with a listener of the kernel's.
 
 /// What became of the last connections of a listener.
 #[derive(Clone, Copy, Debug, Default)]
@@ -9,8 +10,9 @@ pub(in crate::tcp) struct Habit {
     returned: u32,
 }
 
-/// How many segments of its peer a connection takes past the kernel until it has gained what its return costs. Measured over veth: 78 us
-/// more than accepting in the kernel, and 9 us less each for a round trip.
+/// How many segments of its peer a connection takes past the kernel until it has gained what its
+/// return costs. Measured over veth: 78 us more than accepting in the kernel, and 9 us less each
+/// for a round trip.
 const WORTHWHILE: u64 = 10;
 /// So many must have returned.
 const RETURNED_MIN: u32 = 4;
@@ -34,7 +36,8 @@ impl Habit {
         }
     }
 
-    /// Whether the listener is better left to the kernel: more than three quarters of its connections return.
+    /// Whether the listener is better left to the kernel: more than three quarters of its
+    /// connections return.
     pub(in crate::tcp) fn is_to_return(&self) -> bool {
         self.returned >= RETURNED_MIN && u64::from(self.returned) * 4 > u64::from(self.accepted) * 3
     }
@@ -44,7 +47,8 @@ impl Habit {
 mod tests {
     use super::*;
 
-    /// Connections one after the other: `r` returns at once, `l` late, `s` stays. After which of them the listener is left.
+    /// Connections one after the other: `r` returns at once, `l` late, `s` stays. After which of
+    /// them the listener is left.
     fn left_after(connections: &str) -> Option<usize> {
         let mut habit = Habit::default();
         let mut connections = connections.chars();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use ::tcp::Instant;
 use descriptors::OwnDescriptor;
 
-/// After what time it becomes the kernel's. What a peer has not answered by then, it may leave unanswered for long.
+/// After what time it becomes the kernel's. What a peer has not answered by then, it may leave
+/// unanswered for long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is kept of a socket that the program has closed.

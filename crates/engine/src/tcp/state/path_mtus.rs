@@ -9,7 +9,8 @@ use links::family::scope_of;
 
 use ::tcp::Instant;
 
-/// The largest packets that get through to destinations, as routers have said: the kernel has not been told.
+/// The largest packets that get through to destinations, as routers have said: the kernel has not
+/// been told.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct PathMtus {
     known: Mutex<HashMap<Place, (u16, Instant)>>,

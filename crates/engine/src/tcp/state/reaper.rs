@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A list of them. Those that the internal thread has ended are still in it; their objects may be in use again.
+/// A list of them. Those that the internal thread has ended are still in it; their objects may be
+/// in use again.
 pub(in crate::tcp) struct Reaper<S> {
     sockets: Mutex<Vec<S>>,
     has_some: AtomicBool,

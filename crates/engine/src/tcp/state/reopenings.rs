@@ -30,7 +30,8 @@ impl<S: Stack> Reopenings<S> {
         }
     }
 
-    /// The caller has the old connection looked after at once, in the internal thread. Under the ring's lock.
+    /// The caller has the old connection looked after at once, in the internal thread. Under the
+    /// ring's lock.
     #[cold]
     pub(in crate::tcp) fn add(
         &self,

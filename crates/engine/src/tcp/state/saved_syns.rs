@@ -1,5 +1,5 @@
-//! Headers of segments that open connections (`TCP_SAVE_SYN`), from their arrival until a listener has opened the connection, which may
-//! be later, in the internal thread.
+//! Headers of segments that open connections (`TCP_SAVE_SYN`), from their arrival until a listener
+//! has opened the connection, which may be later, in the internal thread.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// This process's listeners with the option.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct SharedListeners {
-    /// Inode numbers of those past the kernel, or that wait for an interface, and of those that were closed there and that the kernel may
-    /// list still: no strangers.
+    /// Inode numbers of those past the kernel, or that wait for an interface, and of those that
+    /// were closed there and that the kernel may list still: no strangers.
     pub(in crate::tcp) own: Mutex<HashSet<u64>>,
     /// Those of one address go back to the kernel. Under the control lock.
     pub(in crate::tcp) are_leaving: AtomicBool,

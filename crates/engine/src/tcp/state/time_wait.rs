@@ -14,11 +14,13 @@ pub(in crate::tcp) enum Wait {
     Granted,
     /// The kernel waits.
     Kernels,
-    /// The kernel cannot, or others wait there that are enough: the connection does, for as long as somebody has it.
+    /// The kernel cannot, or others wait there that are enough: the connection does, for as long as
+    /// somebody has it.
     Here,
 }
 
-/// How many connections may go to the kernel for TIME-WAIT: about so many a second, after a burst of as many.
+/// How many connections may go to the kernel for TIME-WAIT: about so many a second, after a burst
+/// of as many.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Allowance {
     left: u32,

@@ -92,8 +92,8 @@ impl<S: Copy> Timers<S> {
         self.lock().is_looking = true;
     }
 
-    /// It has looked. Returns when to look again, which is after `at_most` if that is given, whatever the timers say: who sets one for
-    /// later need not call.
+    /// It has looked. Returns when to look again, which is after `at_most` if that is given,
+    /// whatever the timers say: who sets one for later need not call.
     pub(in crate::tcp) fn end_look(&self, at_most: Option<Duration>) -> Option<Duration> {
         let now = now();
         let mut wheel = self.lock();

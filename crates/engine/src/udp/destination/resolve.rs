@@ -1,4 +1,5 @@
-//! How datagrams reach an address: by which ring and with which headers, or through the kernel, and why.
+//! How datagrams reach an address: by which ring and with which headers, or through the kernel, and
+//! why.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub(in crate::udp) enum Way<S: Stack> {
     Link {
         sender: RingLease<S>,
         template: Box<UdpTemplate>,
-        /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet has room for, or than
-        /// `UDP_SEGMENT`.
+        /// Largest payload that is sent as it is: the rest needs a look, for it is more than a
+        /// packet has room for, or than `UDP_SEGMENT`.
         payload_len_max: usize,
         /// Largest payload that needs no fragmentation.
         packet_payload_max: usize,
@@ -61,8 +62,8 @@ impl<S: Stack> Destination<S> {
         }
     }
 
-    /// Asks the network, if no other socket has. May take a few system calls; no lock may be held. Reads the options if they are
-    /// not known.
+    /// Asks the network, if no other socket has. May take a few system calls; no lock may be held.
+    /// Reads the options if they are not known.
     pub(in crate::udp) fn resolve(
         host: &Host<S>,
         fd: libc::c_int,
@@ -281,8 +282,8 @@ fn way_by<S: Stack>(
     })
 }
 
-/// The interface that datagrams of IPv6 leave by, if it is not the route that decides (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that
-/// of the socket or of the message, or 0.
+/// The interface that datagrams of IPv6 leave by, if it is not the route that decides
+/// (`udpv6_sendmsg`, net/ipv6/udp.c). `device`: that of the socket or of the message, or 0.
 fn interface_v6(
     address: SocketAddr,
     device: u32,

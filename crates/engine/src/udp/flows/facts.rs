@@ -17,7 +17,8 @@ use crate::udp::port_sharing::port_sharing;
 use crate::udp::socket::{UdpSocket, UdpStack};
 
 impl<S: UdpStack> UdpSocket<S> {
-    /// Takes note of the addresses that the kernel socket has. Returns the rules that are in force for the socket.
+    /// Takes note of the addresses that the kernel socket has. Returns the rules that are in force
+    /// for the socket.
     pub(super) fn note_addresses(
         &'static self,
         host: &Host<S>,
@@ -46,7 +47,8 @@ impl<S: UdpStack> UdpSocket<S> {
         rules
     }
 
-    /// Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel had chosen.
+    /// Not bound yet, or not any more: connect(2) to AF_UNSPEC gives a port back that the kernel
+    /// had chosen.
     pub(super) fn note_unbound(&self) {
         if self.reason() != Reason::NotBound {
             self.drop_flows();
@@ -113,7 +115,8 @@ impl<S: UdpStack> UdpSocket<S> {
         }
         let mut send = self.send.lock();
         send.set_addresses(addresses, rules);
-        // A link-local address binds the kernel's socket to an interface, and a connection that ends lets it go.
+        // A link-local address binds the kernel's socket to an interface, and a connection that
+        // ends lets it go.
         let has_scope = |address: SocketAddr| scope_of(address) != 0;
         let may_be_bound = has_scope(addresses.local) || addresses.peer.is_some_and(has_scope);
         let device_may_differ = may_be_bound || send.options().device != 0;

@@ -1,7 +1,8 @@
-//! Who may have the datagrams to the groups of one port: whether they are all ours, and nothing stands in the way of any.
+//! Who may have the datagrams to the groups of one port: whether they are all ours, and nothing
+//! stands in the way of any.
 //!
-//! Sockets that are for any group (`IP_MULTICAST_ALL`) are looked at together, and are among the receivers of all groups at once: what one
-//! group costs does not grow with their number.
+//! Sockets that are for any group (`IP_MULTICAST_ALL`) are looked at together, and are among the
+//! receivers of all groups at once: what one group costs does not grow with their number.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -160,7 +161,8 @@ impl<S: UdpStack> Port<S> {
         here.map_or(0, |it| it.1)
     }
 
-    /// Whether each socket that is for any group is among the receivers of all that come in on an interface.
+    /// Whether each socket that is for any group is among the receivers of all that come in on an
+    /// interface.
     pub(super) fn has_all_inside(&self, link_index: u32, is_v6: bool) -> bool {
         self.inside_count(link_index, is_v6) == self.any_count(link_index, is_v6)
     }
@@ -177,7 +179,8 @@ impl<S: UdpStack> Port<S> {
             || !self.kinds_at(link_index, is_v6).all(|it| it.is_able)
     }
 
-    /// What groups depend on that sockets have nothing to do with themselves. `None`: no socket is for any group.
+    /// What groups depend on that sockets have nothing to do with themselves. `None`: no socket is
+    /// for any group.
     pub(super) fn state(&self, host: &Host<S>, interfaces: &[InterfaceFacts]) -> Option<PortState> {
         if self.of_any.is_empty() {
             return None;
@@ -240,7 +243,8 @@ impl<S: UdpStack> Port<S> {
         groups
     }
 
-    /// Whether any group that comes in on an interface is to come past the kernel. `own`: those to be asked for first.
+    /// Whether any group that comes in on an interface is to come past the kernel. `own`: those to
+    /// be asked for first.
     pub(super) fn has_ours(
         &self,
         host: &Host<S>,
@@ -314,7 +318,8 @@ impl<S: UdpStack> Group<'_, S> {
         others.is_none_or(|others| others.iter().any(|user| may_have(user, self.ip)))
     }
 
-    /// Whether all that would have the group's datagrams are sockets of ours, and nothing stands in the way of any.
+    /// Whether all that would have the group's datagrams are sockets of ours, and nothing stands in
+    /// the way of any.
     pub(super) fn is_ours(&self, link_index: u32) -> bool {
         let (ip, is_v6) = (self.ip, self.ip.is_ipv6());
         if stays_in_host(ip) || self.port.is_blocked(link_index, is_v6) || self.is_shared() {
@@ -373,7 +378,8 @@ impl<S: UdpStack> Group<'_, S> {
         attachment.groups.is_able && !is_ruled_out && !attachment.groups.is_ambiguous(self.ip)
     }
 
-    /// Whether every socket of ours that is to have the group's datagrams from an interface is among its receivers there.
+    /// Whether every socket of ours that is to have the group's datagrams from an interface is
+    /// among its receivers there.
     pub(super) fn is_complete(&self, link_index: u32) -> bool {
         let is_there = |socket: &UdpSocket<S>| {
             let is_offloaded = socket.is_offloaded();
@@ -390,7 +396,8 @@ pub(super) fn is_eligible(link: &InterfaceFacts) -> bool {
     link.is_eligible() && !link.loopback
 }
 
-/// Whether a socket's address lets it have datagrams to a group. What it is a member of is not to be seen.
+/// Whether a socket's address lets it have datagrams to a group. What it is a member of is not to
+/// be seen.
 pub(super) fn may_have(user: &PortUser, group: IpAddr) -> bool {
     match (user.local.ip(), group) {
         (IpAddr::V6(ip), IpAddr::V4(group)) => {

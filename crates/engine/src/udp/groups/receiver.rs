@@ -1,4 +1,5 @@
-//! A socket among the receivers of groups: in a place of its own in one, or among those who receive from every group of a port.
+//! A socket among the receivers of groups: in a place of its own in one, or among those who receive
+//! from every group of a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr;
@@ -12,8 +13,8 @@ use crate::udp::groups::{between, is_eligible};
 use crate::udp::socket::{UdpSocket, UdpStack};
 
 impl<S: UdpStack> UdpSocket<S> {
-    /// The socket has become a member of a group, is one no longer, or gets what others send: brings that group in line. `false`:
-    /// more may have changed than that; then nothing was done.
+    /// The socket has become a member of a group, is one no longer, or gets what others send:
+    /// brings that group in line. `false`: more may have changed than that; then nothing was done.
     pub(crate) fn follow_group(&'static self, host: &Host<S>, group: IpAddr) -> bool {
         let (is_bound_for, local) = {
             let groups = &self.attachment().groups;
@@ -42,7 +43,8 @@ impl<S: UdpStack> UdpSocket<S> {
             .union(&joined)
             .copied()
             .collect();
-        // With its first group other datagrams may be the kernel's, with its last it may not be accelerated any more.
+        // With its first group other datagrams may be the kernel's, with its last it may not be
+        // accelerated any more.
         let is_open = |link_index: u32| {
             let Ok(interface) = host.links.get_for_flows(link_index) else {
                 return !is_eligible(&interfaces, link_index);
@@ -107,7 +109,8 @@ impl<S: UdpStack> UdpSocket<S> {
         self.is_offloaded() && !self.is_committed() && self.attachment().groups.is_able
     }
 
-    /// Whether it is to get a place of its own in a group, or to lose it. `is_right`: the group is to come past the kernel.
+    /// Whether it is to get a place of its own in a group, or to lose it. `is_right`: the group is
+    /// to come past the kernel.
     pub(super) fn differs(&self, (link_index, address): (u32, SocketAddr), is_right: bool) -> bool {
         let groups = &self.attachment().groups;
         let is_due = is_right && groups.needs_place(link_index, address.ip());
@@ -151,7 +154,8 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// Becomes one of those who receive from every group that comes in on an interface, if it is for them.
+    /// Becomes one of those who receive from every group that comes in on an interface, if it is
+    /// for them.
     pub(super) fn join_any(&'static self, host: &Host<S>, (link_index, is_v6): (u32, bool)) {
         let is_due = {
             let groups = &self.attachment().groups;

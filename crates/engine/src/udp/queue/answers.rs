@@ -5,12 +5,15 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::udp::ancillary::Headers;
 
-/// How long it is taken for known by which address a host is answered: changes of the network are to be seen that soon.
+/// How long it is taken for known by which address a host is answered: changes of the network are
+/// to be seen that soon.
 const ANSWERS_NSEC: u64 = 100_000_000;
-/// Hosts of which that is remembered. With more of them in that time each datagram to a group costs a question.
+/// Hosts of which that is remembered. With more of them in that time each datagram to a group costs
+/// a question.
 const ANSWERS_MAX: usize = 4096;
 
-/// By which address of this host others are answered (`fib_compute_spec_dst`, net/ipv4/fib_frontend.c).
+/// By which address of this host others are answered (`fib_compute_spec_dst`,
+/// net/ipv4/fib_frontend.c).
 #[derive(Debug)]
 pub(in crate::udp) struct Answers {
     known: BTreeMap<Ipv4Addr, (Ipv4Addr, u64)>,

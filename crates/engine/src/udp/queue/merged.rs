@@ -1,5 +1,6 @@
-//! Datagrams that are received as one (`UDP_GRO`): those of one sender and one length that lie behind each other in the queue.
-//! The kernel joins them when they arrive (`udp_gro_receive_segment`, net/ipv4/udp_offload.c), and has them in the queue as one.
+//! Datagrams that are received as one (`UDP_GRO`): those of one sender and one length that lie
+//! behind each other in the queue. The kernel joins them when they arrive
+//! (`udp_gro_receive_segment`, net/ipv4/udp_offload.c), and has them in the queue as one.
 
 use dev_core::FramePool;
 
@@ -29,7 +30,8 @@ impl Run {
         }
     }
 
-    /// What a program is told of it: the kernel says nothing of a datagram that it has not joined with another.
+    /// What a program is told of it: the kernel says nothing of a datagram that it has not joined
+    /// with another.
     pub(super) fn segment_len(&self) -> Option<usize> {
         (self.count > 1).then_some(self.each)
     }
@@ -66,8 +68,9 @@ impl ReceiveQueue {
     }
 }
 
-/// Whether the kernel would join two packets, as far as their headers say: it looks at addresses and ports, at what is the same for all of
-/// a flow (class, hop limit, "don't fragment", flow label), and leaves alone what has no checksum.
+/// Whether the kernel would join two packets, as far as their headers say: it looks at addresses
+/// and ports, at what is the same for all of a flow (class, hop limit, "don't fragment", flow
+/// label), and leaves alone what has no checksum.
 fn are_joined(first: &[u8], next: &[u8]) -> bool {
     const DONT_FRAGMENT: u8 = 0x40;
     let (Some(version), Some(next_version)) = (first.first(), next.first()) else {

@@ -48,8 +48,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether a datagram with this charge fits: anything does when nothing waits, as in the kernel (`__udp_enqueue_schedule_skb`,
-    /// net/ipv4/udp.c).
+    /// Whether a datagram with this charge fits: anything does when nothing waits, as in the kernel
+    /// (`__udp_enqueue_schedule_skb`, net/ipv4/udp.c).
     #[inline]
     pub(in crate::udp) fn has_room(&self, charge: usize) -> bool {
         self.charged_bytes + charge <= self.limit_bytes || self.datagrams.is_empty()
@@ -74,7 +74,8 @@ impl ReceiveQueue {
         Some(oldest)
     }
 
-    /// The program is to be told other things of datagrams. Of those that wait nothing more is known.
+    /// The program is to be told other things of datagrams. Of those that wait nothing more is
+    /// known.
     pub(in crate::udp) fn set_wants(&mut self, wants: Wants) {
         self.wants = wants;
         if wants.any() {

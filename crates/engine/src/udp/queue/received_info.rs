@@ -24,8 +24,8 @@ impl<S: Stack> UdpSocket<S> {
         self.refresh_send_options();
     }
 
-    /// Has the devices note when packets come if the program is to be told. To be called when it asks or asks no longer, and when there
-    /// are others.
+    /// Has the devices note when packets come if the program is to be told. To be called when it
+    /// asks or asks no longer, and when there are others.
     pub(in crate::udp) fn follow_wish_for_stamps(&self) {
         self.stamped.become_those(|| {
             let is_wanted = self.receive.lock().wants.stamp();
@@ -52,7 +52,8 @@ impl<S: Stack> UdpSocket<S> {
         })
     }
 
-    /// Takes (or looks at) the oldest datagram, and tells of it, or several that are received as one.
+    /// Takes (or looks at) the oldest datagram, and tells of it, or several that are received as
+    /// one.
     #[cold]
     pub(super) fn take_told(
         &self,
@@ -96,8 +97,8 @@ impl<S: Stack> UdpSocket<S> {
         Some(result)
     }
 
-    /// Tells of the oldest datagram, which has been copied into the message: what had room for control data still has it. The kernel has
-    /// told when it finds that the address has no room.
+    /// Tells of the oldest datagram, which has been copied into the message: what had room for
+    /// control data still has it. The kernel has told when it finds that the address has no room.
     fn tell(
         &self,
         queue: &mut ReceiveQueue,

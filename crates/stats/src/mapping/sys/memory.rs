@@ -31,7 +31,8 @@ fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<N
     NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
-/// A word of zeros that a forked child finds zero again (`MADV_WIPEONFORK`), in memory that is never unmapped.
+/// A word of zeros that a forked child finds zero again (`MADV_WIPEONFORK`), in memory that is
+/// never unmapped.
 pub(crate) fn wiped_word() -> Option<&'static AtomicU32> {
     let bytes = size_of::<AtomicU32>();
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -62,7 +63,8 @@ pub(crate) fn can_populate() -> bool {
     populate(ptr::null(), 0).is_ok()
 }
 
-/// Gives every page of a range memory, for writing. An error where that would have been a SIGBUS: there is none to be had.
+/// Gives every page of a range memory, for writing. An error where that would have been a SIGBUS:
+/// there is none to be had.
 pub(crate) fn populate(base: *const u8, bytes: usize) -> io::Result<()> {
     // SAFETY: takes a number.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
@@ -78,7 +80,8 @@ pub(crate) fn map_zeros_over(base: usize, bytes: usize, writable: bool) -> bool 
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let write = if writable { libc::PROT_WRITE } else { 0 };
     let address = ptr::with_exposed_provenance_mut(base);
-    // SAFETY: the caller names a mapping of this crate, whose memory is read and written by atomics only, as what takes its place.
+    // SAFETY: the caller names a mapping of this crate, whose memory is read and written by atomics
+    // only, as what takes its place.
     let mapped = unsafe { libc::mmap(address, bytes, libc::PROT_READ | write, flags, -1, 0) };
     mapped != libc::MAP_FAILED
 }

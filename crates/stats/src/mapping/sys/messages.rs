@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{check, set_mode, start_of};
 
-/// A datagram socket with a name, whose messages bring the credentials of their senders. Only its owner and root may send to it.
+/// A datagram socket with a name, whose messages bring the credentials of their senders. Only its
+/// owner and root may send to it.
 pub(crate) fn control_socket<F: AsFd>(
     path: &CStr,
     own: impl FnOnce(OwnedFd) -> F,
@@ -91,8 +92,8 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// Room for the credentials of one message, aligned as a control message has to be. And for nothing else: descriptors that a sender adds
-/// would be open from then on.
+/// Room for the credentials of one message, aligned as a control message has to be. And for nothing
+/// else: descriptors that a sender adds would be open from then on.
 #[repr(C, align(8))]
 struct ControlRoom {
     header: libc::cmsghdr,

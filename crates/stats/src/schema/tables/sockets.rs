@@ -13,8 +13,8 @@ use crate::schema::entry::entry;
 entry! {
     /// What one socket is and what it did.
     ///
-    /// Receive and send counters lie on different cache lines, so a receiving and a sending thread do
-    /// not slow each other down.
+    /// Receive and send counters lie on different cache lines, so a receiving and a sending thread
+    /// do not slow each other down.
     SocketStats,
     /// A [`SocketStats`] at one moment.
     SocketSnapshot by slot,

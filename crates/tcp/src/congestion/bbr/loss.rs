@@ -1,5 +1,6 @@
-//! Losses: what they say of the path, and what is taken back if there were none (sections "Updating the Model Upon Packet Loss",
-//! "Updating the Model Upon Detecting a Spurious Loss Recovery" and "Modulating cwnd in Loss Recovery").
+//! Losses: what they say of the path, and what is taken back if there were none (sections "Updating
+//! the Model Upon Packet Loss", "Updating the Model Upon Detecting a Spurious Loss Recovery" and
+//! "Modulating cwnd in Loss Recovery").
 
 use crate::{Instant, SeqNumber};
 
@@ -110,7 +111,8 @@ impl Bbr {
         }
     }
 
-    /// A congestion mark was echoed, the first for a window of data: as a round trip with losses above the threshold.
+    /// A congestion mark was echoed, the first for a window of data: as a round trip with losses
+    /// above the threshold.
     pub(in crate::congestion) fn on_mark(&mut self, window: &Window, in_flight: u32, now: Instant) {
         self.latest.note_loss(self.sampler.delivered());
         if self.probing.is_sample {
@@ -121,8 +123,8 @@ impl Bbr {
         }
     }
 
-    /// `OnEnterFastRecovery`, or the first part of `OnEnterRTO`. If no segment was deemed lost for it, a probe has repaired a
-    /// loss.
+    /// `OnEnterFastRecovery`, or the first part of `OnEnterRTO`. If no segment was deemed lost for
+    /// it, a probe has repaired a loss.
     pub(in crate::congestion) fn on_recovery_begins(&mut self, window: &Window) {
         if !self.losses.is_saved {
             self.note_loss(window);
@@ -189,7 +191,8 @@ impl Bbr {
     }
 }
 
-/// `InflightAtLoss`: what was in flight when losses crossed the threshold, within the lost segment of `len` octets.
+/// `InflightAtLoss`: what was in flight when losses crossed the threshold, within the lost segment
+/// of `len` octets.
 fn inflight_at_loss(in_flight: u32, lost: u64, len: u32) -> u32 {
     let before = u64::from(in_flight.saturating_sub(len));
     let lost_before = lost.saturating_sub(len.into()).saturating_mul(100);

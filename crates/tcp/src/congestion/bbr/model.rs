@@ -1,5 +1,5 @@
-//! The model of the path: its rate, what of it can be used, and how acknowledgements come in lumps (section "Updating Network Path
-//! Model Parameters").
+//! The model of the path: its rate, what of it can be used, and how acknowledgements come in lumps
+//! (section "Updating Network Path Model Parameters").
 
 use crate::Instant;
 
@@ -9,7 +9,8 @@ use super::{Bbr, UNBOUNDED, UNBOUNDED_RATE, Window, octets, octets_in, percent_o
 
 /// `BBR.Beta`, in percent.
 pub(super) const BETA: u32 = 70;
-/// Round trips of one of the two parts of the window of `BBR.extra_acked`: `BBR.ExtraAckedFilterLen` is both.
+/// Round trips of one of the two parts of the window of `BBR.extra_acked`:
+/// `BBR.ExtraAckedFilterLen` is both.
 const HALF_EXTRA_ACKED_ROUNDS: u32 = 5;
 
 /// Round trips counted by what is delivered.
@@ -192,8 +193,9 @@ impl Bbr {
         self.latest.is_loss_in_round = false;
     }
 
-    /// `InitLowerBounds` and `LossLowerBounds`. The sender's own margin is no sign of congestion: with it in the bounds each of many
-    /// rounds that lose a segment by chance would take another percent of the rate.
+    /// `InitLowerBounds` and `LossLowerBounds`. The sender's own margin is no sign of congestion:
+    /// with it in the bounds each of many rounds that lose a segment by chance would take another
+    /// percent of the rate.
     fn lower_short_term(&mut self, window: &Window) {
         let bounds = &mut self.bounds;
         if bounds.bw_shortterm == UNBOUNDED_RATE {

@@ -5,7 +5,8 @@ use crate::Instant;
 use super::samples::Sample;
 use super::{At, Bbr, State, UNBOUNDED, Window, percent_of};
 
-/// Round trips after which Reno would have made good for a loss, at most (`IsRenoCoexistenceProbeTime`).
+/// Round trips after which Reno would have made good for a loss, at most
+/// (`IsRenoCoexistenceProbeTime`).
 const MOST_RENO_ROUNDS: u32 = 63;
 /// `BBR.bw_probe_wait` is this and up to a second more, in nanoseconds.
 const PROBE_WAIT: u64 = 2_000_000_000;
@@ -92,8 +93,8 @@ impl Probing {
         self.wait = PROBE_WAIT.saturating_add((random >> 1) % PROBE_WAIT_SPREAD);
     }
 
-    /// Connections must not probe in step; nobody gains by foreseeing it. Weyl's sequence, mixed (Steele, Lea and Flood,
-    /// "Fast splittable pseudorandom number generators").
+    /// Connections must not probe in step; nobody gains by foreseeing it. Weyl's sequence, mixed
+    /// (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,9 @@
 //! Delivery rate samples, one for each acknowledgement (section "Delivery Rate Samples").
 //!
-//! A sample compares what is delivered with what was known when the newest segment that the acknowledgement reports was sent.
-//! The draft keeps that with every packet, or every "aggregate"; here it is kept for the segments that are sent at one time and
-//! in one row together, beside the scoreboard, whose segments all connections pay for. For `TCP_INFO` a sample in a round trip is
+//! A sample compares what is delivered with what was known when the newest segment that the
+//! acknowledgement reports was sent. The draft keeps that with every packet, or every "aggregate";
+//! here it is kept for the segments that are sent at one time and in one row together, beside the
+//! scoreboard, whose segments all connections pay for. For `TCP_INFO` a sample in a round trip is
 //! enough (`outgoing/delivery_rate.rs`), which costs other connections nothing.
 
 use std::collections::VecDeque;
@@ -52,7 +53,8 @@ pub(super) struct Sampler {
     lost: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// What will be delivered when the last segment has arrived that was sent before the application had no more.
+    /// What will be delivered when the last segment has arrived that was sent before the
+    /// application had no more.
     app_limited_until: Option<u64>,
 }
 
@@ -130,7 +132,8 @@ impl Sampler {
         self.lost = self.lost.saturating_add(u64::from(octets));
     }
 
-    /// What was known when the segment that ends at `end` was sent at `sent_at`. `None`: that is not remembered.
+    /// What was known when the segment that ends at `end` was sent at `sent_at`. `None`: that is
+    /// not remembered.
     pub(super) fn find(&self, sent_at: Instant, end: SeqNumber) -> Option<&Flight> {
         let first = self
             .flights

@@ -1,4 +1,5 @@
-//! A sender with this model over a bottleneck: each segment takes its time at the rate, behind those before it.
+//! A sender with this model over a bottleneck: each segment takes its time at the rate, behind
+//! those before it.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,8 @@ mod units;
 
 pub(super) const MSS: u32 = 1000;
 
-/// A segment under way: where it ends, when it was sent, and when its acknowledgement comes back; lost if never.
+/// A segment under way: where it ends, when it was sent, and when its acknowledgement comes back;
+/// lost if never.
 struct Segment {
     end: SeqNumber,
     sent_at: Instant,
@@ -120,8 +122,8 @@ impl Path {
         self.next_send = self.next_send.max(self.now) + Nanos::new(pause);
     }
 
-    /// The first segments under way that are lost are found by what has arrived behind them. Losses are not sent again: only the
-    /// model is looked at.
+    /// The first segments under way that are lost are found by what has arrived behind them. Losses
+    /// are not sent again: only the model is looked at.
     fn find_losses(&mut self) {
         while let Some(first) = self.under_way.front()
             && first.acked_at.is_none()

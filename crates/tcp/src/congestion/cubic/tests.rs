@@ -134,8 +134,8 @@ proptest! {
                     "{ours} segments, reference {}", reference.cwnd
                 );
             }
-            // Do not let errors of one epoch add up over the next ones, nor decide whether convergence is fast, which at the
-            // plateau is a matter of an octet.
+            // Do not let errors of one epoch add up over the next ones, nor decide whether
+            // convergence is fast, which at the plateau is a matter of an octet.
             reference.cwnd = f64::from(window.cwnd) / f64::from(mss);
             reference.on_loss();
             let ssthresh = cubic.on_reduction(&window, now);

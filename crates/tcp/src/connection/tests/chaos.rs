@@ -1,4 +1,5 @@
-//! Segments and calls at random: nothing that a peer, a clock or an application does may break the connection's invariants.
+//! Segments and calls at random: nothing that a peer, a clock or an application does may break the
+//! connection's invariants.
 
 use std::time::Duration;
 

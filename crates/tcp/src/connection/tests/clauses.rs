@@ -1,5 +1,5 @@
-//! Clauses of RFCs that no scenario of the other modules is about. A comment before each test names the requirements that it
-//! holds (`requirements/`).
+//! Clauses of RFCs that no scenario of the other modules is about. A comment before each test names
+//! the requirements that it holds (`requirements/`).
 
 mod acknowledgements;
 mod ecn;

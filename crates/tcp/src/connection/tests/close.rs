@@ -317,7 +317,8 @@ fn rfc9293_3_10_7_4_time_wait_acknowledges_the_fin_again_and_starts_over() {
     assert_eq!(solo.skip_to_timer(), Duration::from_secs(60));
 }
 
-/// As `tcp_timewait_check_oow_rate_limit`: two that wait for each other's end must not answer each other for ever.
+/// As `tcp_timewait_check_oow_rate_limit`: two that wait for each other's end must not answer each
+/// other for ever.
 #[test]
 fn time_wait_answers_stray_acknowledgements_seldom() {
     let mut solo = Solo::established();
@@ -425,7 +426,8 @@ fn what_came_before_it_was_destroyed_can_be_read() {
     assert_eq!(connecting.connection.take_error(), Some(Error::Aborted));
 }
 
-/// As with Linux it gives up when the interval of probes cannot grow any more: such peers could hold memory without end.
+/// As with Linux it gives up when the interval of probes cannot grow any more: such peers could
+/// hold memory without end.
 #[test]
 fn an_orphan_does_not_wait_for_ever_for_a_peer_that_lives_and_takes_nothing() {
     // What is left waits for the window, or was sent before that closed.

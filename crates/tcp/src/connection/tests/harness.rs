@@ -1,4 +1,5 @@
-//! One connection with its peer played by the test ([`Solo`]), or two connections joined ([`Pair`]).
+//! One connection with its peer played by the test ([`Solo`]), or two connections joined
+//! ([`Pair`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ pub(super) fn poll(connection: &mut Conn, now: Instant) -> Vec<Sent> {
     sent
 }
 
-/// A connection whose peer is the test. Sequence numbers in both directions count from the SYNs: 0 is the SYN, 1 the first
-/// octet.
+/// A connection whose peer is the test. Sequence numbers in both directions count from the SYNs: 0
+/// is the SYN, 1 the first octet.
 pub(super) struct Solo {
     pub(super) connection: Conn,
     pub(super) now: Instant,
@@ -122,7 +123,8 @@ impl Solo {
         self.assert_silent();
     }
 
-    /// The application writes "data", which is lost; the probe of the tail, which is no timeout, was sent.
+    /// The application writes "data", which is lost; the probe of the tail, which is no timeout,
+    /// was sent.
     pub(super) fn lose_and_probe(&mut self) {
         self.write(b"data");
         self.poll();
@@ -527,7 +529,8 @@ impl Pair {
         }
     }
 
-    /// Moves `total` octets from one to the other; returns the time it took. The receiver reads at once.
+    /// Moves `total` octets from one to the other; returns the time it took. The receiver reads at
+    /// once.
     pub(super) fn transfer(&mut self, from: usize, total: usize) -> Duration {
         let start = self.now;
         let (mut written, mut read) = (0, 0);

@@ -1,10 +1,11 @@
-//! `TCP_INFO`, where Linux's numbers depend on the sizes of its buffers, or its clock cannot be turned.
+//! `TCP_INFO`, where Linux's numbers depend on the sizes of its buffers, or its clock cannot be
+//! turned.
 
 use super::harness::*;
 use crate::{Config, Options, SocketOption};
 
-/// Milliseconds of being busy, limited by the peer's window, and by the send buffer; each may be off by two ticks of a little
-/// more than one.
+/// Milliseconds of being busy, limited by the peer's window, and by the send buffer; each may be
+/// off by two ticks of a little more than one.
 #[track_caller]
 fn assert_limited(solo: &Solo, expected: [u128; 3]) {
     let info = solo.connection.info(solo.now);

@@ -1,4 +1,5 @@
-//! What is lost and sent again, and when that is given up: RFC 9293 §3.8.3; RFC 5482; RFC 5681; RFC 8985; RFC 3708.
+//! What is lost and sent again, and when that is given up: RFC 9293 §3.8.3; RFC 5482; RFC 5681; RFC
+//! 8985; RFC 3708.
 
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ fn what_is_not_acknowledged_is_sent_again_until_retries2() {
     );
 }
 
-/// Linux rounds timeouts up, and so ends with the retransmission that `tcp_retries2` is reckoned for, also where a round trip takes
-/// next to nothing. One more would take two minutes.
+/// Linux rounds timeouts up, and so ends with the retransmission that `tcp_retries2` is reckoned
+/// for, also where a round trip takes next to nothing. One more would take two minutes.
 #[test]
 fn a_short_path_is_given_up_with_the_same_retransmission() {
     let mut solo = Solo::connecting(Config::default(), Options::default());

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::harness::*;
 use crate::{CaState, Config, MtuProbing, Options};
 
-/// ESTABLISHED with a peer that takes all that an Ethernet does, after enough was acknowledged for a window of eleven segments.
+/// ESTABLISHED with a peer that takes all that an Ethernet does, after enough was acknowledged for
+/// a window of eleven segments.
 fn probing() -> Solo {
     let config = Config {
         mtu_probing: MtuProbing::Always,

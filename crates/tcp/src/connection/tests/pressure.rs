@@ -45,7 +45,8 @@ fn the_window_does_not_grow_while_memory_is_short_and_is_not_taken_back() {
         }
         assert!(ends.is_sorted(), "window was taken back");
         let offered = ends.last().unwrap() - seq;
-        // Four segments of ours, which are larger than the peer's, and what rounding to the scale adds.
+        // Four segments of ours, which are larger than the peer's, and what rounding to the scale
+        // adds.
         assert_eq!(offered < 4 * 1460 + 256, is_short, "{offered}");
     }
 }

@@ -1,4 +1,5 @@
-//! What is received, acknowledged and read: RFC 9293 §3.8.6; RFC 5681 §4.2; RFC 2018; RFC 2883; and what Linux adds.
+//! What is received, acknowledged and read: RFC 9293 §3.8.6; RFC 5681 §4.2; RFC 2018; RFC 2883; and
+//! what Linux adds.
 
 use super::harness::*;
 use crate::{Config, Ecn, Event, Options, ReadError, SocketOption, State};

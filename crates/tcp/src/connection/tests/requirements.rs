@@ -28,8 +28,8 @@ fn must_1_a_window_beyond_the_sign_bit_is_large() {
     assert_eq!(scaled.connection.info(scaled.now).snd_wnd, 0xffff << 14);
 }
 
-/// MUST-11: "a TCP implementation MUST keep track of whether a connection has reached SYN-RECEIVED state as the result of a
-/// passive OPEN or an active OPEN."
+/// MUST-11: "a TCP implementation MUST keep track of whether a connection has reached SYN-RECEIVED
+/// state as the result of a passive OPEN or an active OPEN."
 // Requirement: RFC 9293 MUST-11
 #[test]
 fn must_11_a_reset_in_syn_received_means_what_the_open_was() {
@@ -57,7 +57,8 @@ fn must_11_a_reset_in_syn_received_means_what_the_open_was() {
     assert_eq!(passive.events(), [Event::Closed]);
 }
 
-/// MUST-15: "If an MSS Option is not received at connection setup, TCP implementations MUST assume a default send MSS of 536".
+/// MUST-15: "If an MSS Option is not received at connection setup, TCP implementations MUST assume
+/// a default send MSS of 536".
 // Requirement: RFC 9293 MUST-15
 #[test]
 fn must_15_without_the_option_segments_have_536_octets() {
@@ -69,8 +70,9 @@ fn must_15_without_the_option_segments_have_536_octets() {
     assert_eq!(solo.poll_one_len_of_first(), 536);
 }
 
-/// MUST-16: "The maximum size of a segment that a TCP endpoint really sends, the 'effective send MSS', MUST be the smaller of
-/// the send MSS [...] and the largest transmission size permitted by the IP layer", less the options in each segment.
+/// MUST-16: "The maximum size of a segment that a TCP endpoint really sends, the 'effective send
+/// MSS', MUST be the smaller of the send MSS [...] and the largest transmission size permitted by
+/// the IP layer", less the options in each segment.
 // Requirement: RFC 9293 MUST-16
 #[test]
 fn must_16_segments_fit_the_peer_the_path_and_their_options() {
@@ -109,7 +111,8 @@ fn must_34_a_window_that_is_taken_back_stops_new_data_only() {
     solo.window = 0;
     solo.receive(ack(1, 1001));
     solo.assert_silent();
-    // What was sent beyond the edge is not lost: it is acknowledged, or sent again when its time comes.
+    // What was sent beyond the edge is not lost: it is acknowledged, or sent again when its time
+    // comes.
     solo.window = 1000;
     solo.receive(ack(1, 5001));
     let sent = solo.poll_one();
@@ -130,8 +133,8 @@ fn must_34_a_window_that_is_taken_back_stops_new_data_only() {
     assert_eq!(silent.state(), State::Established);
 }
 
-/// MUST-37: "As long as the receiving TCP peer continues to send acknowledgments in response to the probe segments, the sending
-/// TCP peer MUST allow the connection to stay open."
+/// MUST-37: "As long as the receiving TCP peer continues to send acknowledgments in response to the
+/// probe segments, the sending TCP peer MUST allow the connection to stay open."
 // Requirement: RFC 9293 MUST-37
 #[test]
 fn must_37_a_window_may_stay_closed_while_probes_are_answered() {
@@ -164,7 +167,8 @@ fn must_59_segments_that_came_together_get_one_acknowledgement() {
     assert_eq!(solo.poll_one().ack(), 6001);
 }
 
-/// MUST-60, MUST-61: "A TCP endpoint MUST NOT buffer data indefinitely", "and MUST set the PSH bit in the last buffered segment".
+/// MUST-60, MUST-61: "A TCP endpoint MUST NOT buffer data indefinitely", "and MUST set the PSH bit
+/// in the last buffered segment".
 // Requirement: RFC 9293 MUST-61, SHLD-27, SHLD-28
 #[test]
 fn must_61_the_last_segment_is_pushed() {
@@ -178,7 +182,8 @@ fn must_61_the_last_segment_is_pushed() {
     assert_eq!(pushed, [false, false, true]);
 }
 
-/// MUST-62: the urgent pointer points behind the urgent data. MUST-31: which may be as long as one likes.
+/// MUST-62: the urgent pointer points behind the urgent data. MUST-31: which may be as long as one
+/// likes.
 // Requirement: RFC 9293 MUST-31, MUST-62
 #[test]
 fn must_62_the_pointer_is_behind_urgent_data_of_any_length() {
@@ -197,7 +202,8 @@ fn must_62_the_pointer_is_behind_urgent_data_of_any_length() {
     );
 }
 
-/// MUST-65: "The MSS Option [...] MUST NOT be sent" on segments without SYN; nor are the other options of the handshake.
+/// MUST-65: "The MSS Option [...] MUST NOT be sent" on segments without SYN; nor are the other
+/// options of the handshake.
 // Requirement: RFC 9293 MUST-65; RFC 7323 2.2-1; RFC 2018 2-1
 #[test]
 fn must_65_only_syns_carry_options_of_the_handshake() {
@@ -220,7 +226,8 @@ fn must_65_only_syns_carry_options_of_the_handshake() {
     }
 }
 
-/// MUST-66: "A TCP receiver MUST process the RST and URG fields of all incoming segments, even when the receive window is zero".
+/// MUST-66: "A TCP receiver MUST process the RST and URG fields of all incoming segments, even when
+/// the receive window is zero".
 // Requirement: RFC 9293 MUST-66
 #[test]
 fn must_66_a_closed_window_still_hears_resets_acknowledgements_and_urgency() {

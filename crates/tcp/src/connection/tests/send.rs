@@ -1,4 +1,5 @@
-//! What is sent, and when: RFC 9293 §3.7.4, §3.8.6; RFC 6928; devices that segment, pacing, and what Linux adds.
+//! What is sent, and when: RFC 9293 §3.7.4, §3.8.6; RFC 6928; devices that segment, pacing, and
+//! what Linux adds.
 
 use std::time::Duration;
 

@@ -237,7 +237,8 @@ fn rfc1191_a_router_cannot_make_packets_larger_nor_tiny() {
     assert_eq!(told(0), 552);
 }
 
-/// RFC 8201 §4: "A node must not reduce its estimate of the Path MTU below the IPv6 minimum link MTU".
+/// RFC 8201 §4: "A node must not reduce its estimate of the Path MTU below the IPv6 minimum link
+/// MTU".
 #[test]
 fn over_ipv6_a_message_that_tells_of_less_than_1280_octets_is_none() {
     let mut solo = Solo::connecting(Config::default(), Options::default());

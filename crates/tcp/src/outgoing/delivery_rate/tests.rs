@@ -66,7 +66,8 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
     for step in 0..10 {
         sender.send(1, 100 + step * 10);
     }
-    // They were sent over 90 ms and acknowledged within 10: of the first nothing shows that the way was free before.
+    // They were sent over 90 ms and acknowledged within 10: of the first nothing shows that the way
+    // was free before.
     sender.ack(5, 190);
     sender.send(5, 190);
     sender.ack(5, 200);

@@ -1,5 +1,6 @@
-//! How large the buffer should be: dynamic right-sizing by what is read in a round trip, and the round-trip time as the receiver
-//! sees it (kernel `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`, `tcp_rcv_rtt_measure`, `tcp_rcv_rtt_measure_ts`).
+//! How large the buffer should be: dynamic right-sizing by what is read in a round trip, and the
+//! round-trip time as the receiver sees it (kernel `tcp_rcv_space_adjust`, `tcp_rcvbuf_grow`,
+//! `tcp_rcv_rtt_measure`, `tcp_rcv_rtt_measure_ts`).
 
 use core::time::Duration;
 
@@ -17,7 +18,8 @@ pub(crate) struct Tuning {
     space_since: Instant,
     /// The round-trip time as the receiver sees it; zero without a measurement.
     rtt: Span,
-    /// With timestamps the echo that was measured last; without, the sequence number at which a round trip ends.
+    /// With timestamps the echo that was measured last; without, the sequence number at which a
+    /// round trip ends.
     rtt_mark: SeqNumber,
     rtt_since: Instant,
 }
@@ -37,15 +39,17 @@ impl Tuning {
         window: u32,
         mss: u32,
     ) {
-        // Not more than the window that is offered at first: whoever fills that can never bring more.
+        // Not more than the window that is offered at first: whoever fills that can never bring
+        // more.
         self.space = window.min(mss.saturating_mul(INITIAL_SPACE_SEGMENTS));
         self.space_from = rcv_nxt;
         self.space_since = now;
         self.rtt_since = now;
     }
 
-    /// A round-trip time from timestamps: that of a segment of full size (`tcp_rcv_rtt_measure_ts`). With `has_unread` it may
-    /// be the application's slowness that was measured.
+    /// A round-trip time from timestamps: that of a segment of full size
+    /// (`tcp_rcv_rtt_measure_ts`). With `has_unread` it may be the application's slowness that was
+    /// measured.
     #[inline]
     pub(crate) fn on_rtt(&mut self, echo: u32, sample: Option<Nanos>, has_unread: bool) {
         self.rtt_mark = SeqNumber(echo);
@@ -69,7 +73,8 @@ impl Tuning {
         self.rtt_mark.0 != echo
     }
 
-    /// Without timestamps: a window of data (`offered` octets) takes at least a round trip (`tcp_rcv_rtt_measure`).
+    /// Without timestamps: a window of data (`offered` octets) takes at least a round trip
+    /// (`tcp_rcv_rtt_measure`).
     pub(crate) fn on_arrival_without_timestamps(
         &mut self,
         now: Instant,
@@ -93,8 +98,8 @@ impl Tuning {
         self.rtt != Span::ZERO && now.nanos_since(self.space_since) >= self.rtt.nanos()
     }
 
-    /// A round trip is over; the application has read up to `read_nxt` and left `queued` octets. Returns what it read in that time
-    /// if the buffer is to grow with it.
+    /// A round trip is over; the application has read up to `read_nxt` and left `queued` octets.
+    /// Returns what it read in that time if the buffer is to grow with it.
     pub(super) fn on_read(
         &mut self,
         now: Instant,
@@ -109,8 +114,8 @@ impl Tuning {
         (copied > self.space).then_some(copied)
     }
 
-    /// The buffer that is wanted if `copied` octets are read in a round trip, and data up to `beyond` octets from `RCV.NXT` waits
-    /// behind gaps (`tcp_rcvbuf_grow`).
+    /// The buffer that is wanted if `copied` octets are read in a round trip, and data up to
+    /// `beyond` octets from `RCV.NXT` waits behind gaps (`tcp_rcvbuf_grow`).
     pub(super) fn buffer_for(&mut self, copied: u32, beyond: u32) -> u32 {
         let before = u64::from(self.space.max(1));
         self.space = copied;

@@ -7,8 +7,9 @@ use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, SentSegmen
 use crate::{Instant, SeqNumber};
 
 impl Scoreboard {
-    /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of those that have arrived, and
-    /// `timeout` ago or more. Tells `lost` of each. Returns when the next one of them is due.
+    /// RFC 8985 §6.2 step 5: deems lost what was sent before `newest`, the segment sent last of
+    /// those that have arrived, and `timeout` ago or more. Tells `lost` of each. Returns when the
+    /// next one of them is due.
     pub fn detect_lost(
         &mut self,
         newest: (Instant, SeqNumber),
@@ -91,9 +92,10 @@ impl Scoreboard {
         }
     }
 
-    /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those sent `timeout` ago or
-    /// more. If the first one had been reported as arrived, the receiver has thrown data away, and nothing that it
-    /// reported counts (RFC 2018 §8). Tells `lost` of each for which that is news.
+    /// The retransmission timer has expired (RFC 8985 §6.3): deems lost the first segment and those
+    /// sent `timeout` ago or more. If the first one had been reported as arrived, the receiver has
+    /// thrown data away, and nothing that it reported counts (RFC 2018 §8). Tells `lost` of each
+    /// for which that is news.
     pub fn mark_lost_on_timeout(
         &mut self,
         timeout: Duration,

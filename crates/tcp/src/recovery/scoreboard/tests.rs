@@ -293,7 +293,8 @@ fn ordinals_wrap() {
     assert_eq!(board.segments().outstanding, 1);
 }
 
-/// A peer that reports ten thousand segments in every acknowledgement must not cost ten thousand steps each time.
+/// A peer that reports ten thousand segments in every acknowledgement must not cost ten thousand
+/// steps each time.
 #[test]
 fn repeated_blocks_cost_no_more_than_new_ones() {
     const COUNT: u32 = 10_000;

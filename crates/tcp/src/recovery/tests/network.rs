@@ -1,5 +1,5 @@
-//! A bulk transfer through a network that loses, delays and reorders by a seed: whatever happens, all of it arrives, the
-//! sender never sends what cannot be missing, and the window is respected.
+//! A bulk transfer through a network that loses, delays and reorders by a seed: whatever happens,
+//! all of it arrives, the sender never sends what cannot be missing, and the window is respected.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -216,7 +216,8 @@ proptest! {
     }
 }
 
-/// With SACK one loss in a hundred needs no timeouts: the transfer takes a few more round trips, not a few more timeouts.
+/// With SACK one loss in a hundred needs no timeouts: the transfer takes a few more round trips,
+/// not a few more timeouts.
 #[test]
 fn moderate_loss_is_repaired_without_timeouts() {
     for seed in 1..20 {

@@ -46,8 +46,8 @@ impl Chunks {
         }
     }
 
-    /// Keeps a chunk to be written to again, unless it is one of those that a short queue began with, or as many are kept
-    /// as are in use.
+    /// Keeps a chunk to be written to again, unless it is one of those that a short queue began
+    /// with, or as many are kept as are in use.
     fn keep(&mut self, mut octets: Vec<u8>) {
         if octets.capacity() >= CAPACITY_MAX {
             octets.clear();
@@ -66,7 +66,8 @@ impl Chunks {
         let Some(first) = self.list.front() else {
             return Pieces::default();
         };
-        // None is longer than that, and mostly only the oldest are shorter: it is the first that is looked at, or one of the next.
+        // None is longer than that, and mostly only the oldest are shorter: it is the first that is
+        // looked at, or one of the next.
         let start = first.end - octets(first.octets.len());
         let mut index = (seq - start) as usize / CAPACITY_MAX;
         let near = index.saturating_add(NEAR);
@@ -170,8 +171,8 @@ pub(super) fn room(chunk: &Vec<u8>) -> usize {
     chunk.capacity().saturating_sub(chunk.len())
 }
 
-/// The capacity of a new chunk for `len` octets behind `queued` others: it grows with the queue, so that little is unused
-/// and there are few pieces.
+/// The capacity of a new chunk for `len` octets behind `queued` others: it grows with the queue, so
+/// that little is unused and there are few pieces.
 pub(super) fn capacity(len: usize, queued: usize) -> usize {
     len.max(queued.saturating_mul(2))
         .clamp(CAPACITY_MIN, CAPACITY_MAX)

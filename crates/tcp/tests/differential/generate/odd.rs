@@ -109,7 +109,8 @@ impl Generator {
         } else if bits & flags::RST == 0 && self.rng.chance(300_000) {
             segment.payload = vec![0; self.rng.pick(&[1, 100, 1000])];
             if segment.seq == next && bits & flags::ACK != 0 {
-                // Linux's header prediction takes data whatever is acknowledged too late (RFC 5961 §5 forbids that).
+                // Linux's header prediction takes data whatever is acknowledged too late (RFC 5961
+                // §5 forbids that).
                 segment.ack = una;
             }
             segment.flags |= flags::PSH;

@@ -74,8 +74,8 @@ impl Generator {
             let action = self.option();
             self.step(player, now, action);
         }
-        // The ACK of the SYN-ACK can be held back (options/quick-ack-off-before-connect.pkt); with Linux it then depends on
-        // its header prediction which segments set it free.
+        // The ACK of the SYN-ACK can be held back (options/quick-ack-off-before-connect.pkt); with
+        // Linux it then depends on its header prediction which segments set it free.
         let quick_ack = self.set(libc::SOL_TCP, libc::TCP_QUICKACK, 1);
         self.step(player, now, quick_ack);
         self.step(player, now, Action::Call(Call::Connect { fd: 3 }));

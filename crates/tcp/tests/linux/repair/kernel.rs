@@ -1,5 +1,5 @@
-//! A connection of the kernel, taken out of it and put into it (`TCP_REPAIR`; the order of the calls is that of CRIU's
-//! `soccr`).
+//! A connection of the kernel, taken out of it and put into it (`TCP_REPAIR`; the order of the
+//! calls is that of CRIU's `soccr`).
 
 mod calls;
 
@@ -78,7 +78,8 @@ pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
     })
 }
 
-/// Puts the connection into the kernel of `namespace`. What only the peer can cause, it says through `link`.
+/// Puts the connection into the kernel of `namespace`. What only the peer can cause, it says
+/// through `link`.
 pub(crate) fn put_in(
     namespace: &Namespace,
     link: &Tun,

@@ -1,5 +1,5 @@
-//! Fast Open (RFC 7413) as sockets have it: `MSG_FASTOPEN`, `TCP_FASTOPEN_CONNECT`, with the results of Linux
-//! (`tcp_sendmsg_fastopen`, `__inet_stream_connect`).
+//! Fast Open (RFC 7413) as sockets have it: `MSG_FASTOPEN`, `TCP_FASTOPEN_CONNECT`, with the
+//! results of Linux (`tcp_sendmsg_fastopen`, `__inet_stream_connect`).
 
 use std::sync::Arc;
 

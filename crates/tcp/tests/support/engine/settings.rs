@@ -128,8 +128,8 @@ fn congestion(name: &str) -> Option<CongestionAlgorithm> {
     }
 }
 
-/// The engine's option for the system's; `Ok(None)` if it only matters to sockets. The error is an error number, or
-/// `None` if the option is not known here.
+/// The engine's option for the system's; `Ok(None)` if it only matters to sockets. The error is an
+/// error number, or `None` if the option is not known here.
 pub(super) fn option(
     level: i32,
     name: i32,
