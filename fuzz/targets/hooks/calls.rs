@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use engine::user_memory::is_writable;
-use engine::{Errno, Follows, Message, DUMMY_SEND, RecvCall, RecvOutcome, SendOutcome, Sleep};
+use engine::{DUMMY_SEND, Errno, Follows, Message, RecvCall, RecvOutcome, SendOutcome, Sleep};
 use libc::{c_int, iovec, msghdr, sockaddr_in};
 
 use crate::host::{Host, PEER, Pair};
