@@ -202,7 +202,7 @@ impl Network for NetconfNetwork {
         Some(found.ok()?.into_iter().map(user).collect())
     }
 
-    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<bool> {
         if !self.is_here() {
             return Err(io::Error::other("the thread is in another namespace"));
         }
@@ -212,7 +212,7 @@ impl Network for NetconfNetwork {
         if ended {
             log::debug!("{local}: the kernel has ended an earlier connection of {peer}");
         }
-        Ok(())
+        Ok(ended)
     }
 
     fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {

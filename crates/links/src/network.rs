@@ -251,13 +251,13 @@ pub trait Network: fmt::Debug + Send + Sync {
     }
 
     /// Has the kernel end what it has of a TCP connection whose segments come in on an interface,
-    /// in whatever state and whoever's it is. A listener stays.
+    /// in whatever state and whoever's it is. A listener stays. Returns whether there was one.
     ///
     /// # Errors
     /// The kernel cannot (CONFIG_INET_DIAG_DESTROY), or the process may not (CAP_NET_ADMIN).
-    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<()> {
+    fn end_connection(&self, local: SocketAddr, peer: SocketAddr, link: u32) -> io::Result<bool> {
         let _ = (local, peer, link);
-        Ok(())
+        Ok(false)
     }
 
     /// Whether the kernel has a TCP connection.

@@ -25,6 +25,8 @@ const LOOKS: u32 = 50;
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// After so many the end is told again.
 const TOLD_EVERY: u32 = 10;
+/// How often the kernel's socket is ended before somebody else's end of it is taken for good.
+const DESTRUCTIONS_MAX: u32 = 5;
 
 /// A connection in TIME-WAIT or CLOSED. The kernel's socket is under repair, unless the kernel has
 /// its TIME-WAIT.
@@ -79,8 +81,6 @@ fn put_closed<S: TcpStack>(
     // Only behind an error it makes a difference whether the peer has sent everything.
     let has_fin = remains.has_peer_fin && remains.error.is_some();
     let rcv_nxt = remains.rcv_nxt - u32::from(has_fin);
-    streams::disconnect(fd)?;
-    connect_with(fd, ends, (remains.snd_nxt, rcv_nxt), &remains.unread)?;
     let header = |seq: SeqNumber, flags: Flags| Header {
         seq: seq.0,
         ack: remains.snd_nxt.0,
@@ -88,17 +88,33 @@ fn put_closed<S: TcpStack>(
         window: u16::MAX,
         ..Header::default()
     };
-    if has_fin {
-        tell(host, between, &header(rcv_nxt, Flags::FIN));
-        if !matches!(remains.error, Some(Error::BrokenPipe | Error::Aborted)) {
-            // Under repair it is silent. The kernel tells one error of those that have sent a FIN,
-            // too, and another of the others.
-            let _ = streams::shutdown(fd, libc::SHUT_WR);
+    let connect = || {
+        streams::disconnect(fd)?;
+        connect_with(fd, ends, (remains.snd_nxt, rcv_nxt), &remains.unread)?;
+        if has_fin {
+            tell(host, between, &header(rcv_nxt, Flags::FIN));
         }
+        Ok(())
+    };
+    connect()?;
+    if remains.error == Some(Error::Aborted) {
+        for _ in 0..DESTRUCTIONS_MAX {
+            if destroys(host, fd, between) || !is_closed(fd) {
+                break;
+            }
+            // It acknowledges the FIN with the next tick of the clock, and the peer, which knows no
+            // such connection, has reset it: that is another error.
+            let _ = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+            let _ = streams::repair_begins(fd);
+            connect()?;
+        }
+    } else if has_fin && remains.error != Some(Error::BrokenPipe) {
+        // Under repair it is silent. The kernel tells one error of those that have sent a FIN, too,
+        // and another of the others.
+        let _ = streams::shutdown(fd, libc::SHUT_WR);
     }
     let reset = header(remains.rcv_nxt, Flags::RST);
-    let has_ended = (remains.error == Some(Error::Aborted) && is_destroyed(host, fd, between))
-        || ends_by(host, fd, between, &reset);
+    let has_ended = is_closed(fd) || ends_by(host, fd, between, &reset);
     streams::repair_ends(fd, false)?;
     if !has_ended {
         // What was not read can be, and then there is the end.
@@ -176,17 +192,21 @@ fn put_failed<S: TcpStack>(
 }
 
 /// Ends the kernel's socket as an administrator does, which was done to the connection. To its
-/// peer, which was told already, this is a reset of no connection.
-fn is_destroyed<S: TcpStack>(
+/// peer, which was told already, this is a reset of no connection. Returns whether it has done so.
+fn destroys<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
     (local, peer): (SocketAddr, SocketAddr),
 ) -> bool {
     let link = sys::bound_device(fd);
     let ended = host.network().end_connection(local, peer, link);
-    if let Err(error) = ended {
+    ended.unwrap_or_else(|error| {
         log::debug!("fd {fd}: the connection's end is told as a reset: {error}");
-    }
+        false
+    })
+}
+
+fn is_closed(fd: c_int) -> bool {
     streams::state(fd) == Some(State::Closed.linux_number())
 }
 
@@ -197,12 +217,11 @@ fn ends_by<S: TcpStack>(
     between: (SocketAddr, SocketAddr),
     reset: &Header,
 ) -> bool {
-    let closed = State::Closed.linux_number();
     (0..LOOKS).any(|look| {
         if look % TOLD_EVERY == 0 && !tell(host, between, reset) {
             return false;
         }
-        let is_closed = streams::state(fd) == Some(closed);
+        let is_closed = is_closed(fd);
         if !is_closed {
             std::thread::sleep(LOOK_INTERVAL);
         }
