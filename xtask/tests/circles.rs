@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use testkit::files_below;
+use testkit::{crate_paths, files_below};
 
 /// Crates that are held to it.
 const CRATES: [&str; 4] = [
@@ -57,24 +57,17 @@ fn files(source: &Path) -> Files {
 /// its tests.
 fn uses(name: &str, text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    let mut used = BTreeSet::new();
-    for line in text.lines() {
-        let code = line.split("//").next().unwrap_or(line);
-        // Of a part of its own.
-        if let Some((_, path)) = code.split_once("use ")
-            && !path.starts_with("crate::")
-        {
-            used.extend(file_of(&format!("{name}::{}", path_at(path)), known));
-        }
-        for (at, path) in code.match_indices("crate::") {
-            let is_visibility = code[..at].ends_with("(in ");
-            let is_other = code[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
-            if is_visibility || is_other {
-                continue;
-            }
-            used.extend(file_of(path_at(&code[at + path.len()..]), known));
-        }
-    }
+    let without_comments = |line| str::split(line, "//").next().unwrap_or(line);
+    let code: Vec<_> = text.lines().map(without_comments).collect();
+    // Of parts of its own.
+    let imports = code
+        .iter()
+        .filter_map(|line| Some(line.split_once("use ")?.1));
+    let of_parts = imports.filter(|path| !path.starts_with("crate::"));
+    let of_parts = of_parts.map(|path| format!("{name}::{}", path_at(path)));
+    let paths = crate_paths(&code.join("\n"));
+    let all = of_parts.chain(paths);
+    let mut used: BTreeSet<_> = all.filter_map(|path| file_of(&path, known)).collect();
     used.remove(name);
     used
 }
@@ -144,4 +137,5 @@ fn circles_are_found() {
         ),
     ]);
     assert_eq!(circles(&files), [["a", "a::b", "c"]]);
+    assert!(files["c"].contains("d"), "one of a group");
 }

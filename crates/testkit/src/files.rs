@@ -28,3 +28,43 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     files.sort();
     files
 }
+
+/// The paths that a source file names behind `crate::`, groups of imports taken apart, but not in
+/// its tests.
+pub fn crate_paths(text: &str) -> Vec<String> {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
+    let mut paths = Vec::new();
+    for (at, word) in text.match_indices("crate::") {
+        let before = &text[..at];
+        let is_other = |c: char| c.is_alphanumeric() || "_:$".contains(c);
+        // A visibility (`pub(in crate::a)`) uses nothing.
+        if !before.ends_with("(in ") && !before.ends_with(is_other) {
+            take_path(&text[at + word.len()..], "", &mut paths);
+        }
+    }
+    paths
+}
+
+/// Takes the path, or the group, that a text begins with. Returns what is behind it.
+fn take_path<'text>(text: &'text str, before: &str, paths: &mut Vec<String>) -> &'text str {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+    let path = format!("{before}{}", &text[..end]);
+    let Some(mut rest) = text[end..]
+        .strip_prefix('{')
+        .filter(|_| end == 0 || path.ends_with("::"))
+    else {
+        paths.push(path);
+        return &text[end..];
+    };
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        if rest.is_empty() || rest.starts_with('}') {
+            return rest.strip_prefix('}').unwrap_or(rest);
+        }
+        let behind = take_path(rest, &path, paths);
+        // `as name`, or what is no import.
+        let next = behind.find([',', '}']).unwrap_or(behind.len());
+        rest = &behind[next..];
+    }
+}

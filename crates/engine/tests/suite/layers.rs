@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use testkit::files_below;
+use testkit::{crate_paths, files_below};
 
 /// Each layer, with those that it may use beside itself.
 const LAYERS: [(&str, &[&str]); 9] = [
@@ -41,7 +41,7 @@ fn layers_use_those_below_them() {
         let (_, below) = known.unwrap_or_else(|| panic!("{layer} has no place among the layers"));
         let text = fs::read_to_string(&file).expect("it can be read");
         for used in uses(&text) {
-            if used != layer && !below.contains(&used) {
+            if used != layer && !below.contains(&used.as_str()) {
                 wrong.push(format!("{} uses {used}", place.display()));
             }
         }
@@ -51,26 +51,10 @@ fn layers_use_those_below_them() {
 }
 
 /// Modules of the crate that a file names, in its own code and documentation but not in its tests.
-fn uses(text: &str) -> BTreeSet<&str> {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
-    let mut used = BTreeSet::new();
-    for (at, path) in text.match_indices("crate::") {
-        let rest = &text[at + path.len()..];
-        let group = rest
-            .strip_prefix('{')
-            .and_then(|rest| rest.split('}').next());
-        let names = group.unwrap_or(rest).split(',').take(match group {
-            Some(_) => usize::MAX,
-            None => 1,
-        });
-        for name in names {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let name = name.trim_start();
-            let end = name.find(|c| !is_part(c)).unwrap_or(name.len());
-            used.insert(&name[..end]);
-        }
-    }
-    used
+fn uses(text: &str) -> BTreeSet<String> {
+    let paths = crate_paths(text);
+    let first = |path: &String| path.split("::").next().unwrap_or_default().to_owned();
+    paths.iter().map(first).collect()
 }
 
 #[test]
