@@ -1,18 +1,18 @@
 //! Opens an interface: program and maps, XDP attachment, one AF_XDP socket a queue.
 
+mod queue_sockets;
 mod sizes;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, ReceivingSide, RingsMax,
-    parallel,
+    Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, RingsMax, parallel,
 };
 
 use vma_config::XdpMode;
@@ -27,9 +27,10 @@ use crate::flow_rules::FlowRules;
 use crate::metadata_source::{self, MetadataSource, Needed};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
-use crate::steering::{Queues, XdpSteering};
-use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
-use sizes::{faster_in_generic_mode, has_partial_checksums, rx_entries, tx_entries};
+use crate::steering::XdpSteering;
+use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
+use queue_sockets::{Counts, QueueSockets};
+use sizes::{faster_in_generic_mode, has_partial_checksums};
 
 /// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM_BYTES: u32 = 256;
@@ -204,61 +205,12 @@ impl XdpBackend {
             || self.prepare_memory(pool),
         );
         let attached = attached.map_err(|error| refused(&error, error.errno()))?;
-        let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
-        let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
-        // A socket sends by the queue that it receives from.
-        let senders = queues.min(tx_queues).min(rings.senders).max(1);
-        let sizes = Sizes {
-            rx: rx_entries(queues, pool),
-            tx: tx_entries(senders, pool),
-        };
-        let mut sockets = Vec::new();
-        for queue in 0..queues {
-            let no_socket = |error: io::Error| {
-                let what = format!("AF_XDP socket on queue {queue} of {}: {error}", link.name);
-                refused(&what, error.raw_os_error())
-            };
-            let xsk = self
-                .open_queue(link, queue, pool, sizes, binding)
-                .map_err(no_socket)?;
-            let open_sending = || SendingXsk::open(link.index, queue, &xsk, sizes, binding);
-            let sending = (queue < senders).then(open_sending).transpose();
-            let sending = sending.map_err(no_socket)?;
-            maps.set_xsk(queue, xsk.fd.as_raw_fd())
-                .map_err(|error| refused(&error, error.errno()))?;
-            sockets.push((xsk, sending));
-        }
-        let fds: Vec<_> = sockets.iter().map(|(xsk, _)| Arc::clone(&xsk.fd)).collect();
-        let sending = sockets.iter().filter_map(|(_, sending)| sending.as_ref());
-        let sending_fds: Vec<_> = sending.map(|it| Arc::clone(&it.fd)).collect();
-        let sending = sockets.iter().filter_map(|(_, sending)| sending.as_ref());
-        let sending_rings = sending.map(|it| it.mapping);
-        let receiving_rings = sockets.iter().flat_map(|(xsk, _)| xsk.mappings);
-        let kept = Queues {
-            sockets: fds.iter().chain(&sending_fds).cloned().collect(),
-            rings: receiving_rings.chain(sending_rings).collect(),
-        };
-        let mut tx = Vec::new();
-        let receivers = queues.min(rings.receivers).max(1) as usize;
-        let mut rx: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
-        for (queue, (xsk, sending)) in sockets.into_iter().enumerate() {
-            if let Some(SendingXsk { fd, tx: ring, .. }) = sending {
-                tx.push((XdpTx::new(ring, xsk.completion), XdpKick::new(fd)));
-            }
-            // The queue of a ring's number is among those that the ring receives from.
-            rx[queue % receivers].push((xsk.rx, xsk.fill, xsk.fd));
-        }
-        let receiver = |queues: Vec<_>| {
-            let count = queues.len() as u32;
-            let rx = XdpRx::new(queues, pool, self.prefetch_bytes);
-            ReceivingSide {
-                watch: rx.watch(),
-                wait_fds: rx.wait_fds(),
-                queues: count,
-                rx,
-            }
-        };
-        let rules = if receivers > 1 {
+        let counts = Counts::of(link, rings);
+        let sockets = QueueSockets::open(self, link, pool, counts, binding, &maps)?;
+        let (receiving, sending) = (sockets.receiving(), sockets.sending());
+        let kept = sockets.kept();
+        let (receivers, senders) = sockets.into_sides(counts.receivers, pool, self.prefetch_bytes);
+        let rules = if counts.receivers > 1 {
             FlowRules::of(&link.name, link.index, self.directory.as_deref())
         } else {
             FlowRules::none()
@@ -268,10 +220,9 @@ impl XdpBackend {
             Err(error) => (None, format!("segments are sent one by one: {error}")),
         };
         let packet_socket = segmenter.as_ref().map(XdpSegmenter::descriptor);
-        let slow_to_close = fds
-            .iter()
-            .cloned()
-            .chain(sending_fds)
+        let slow_to_close = [&receiving[..], &sending]
+            .concat()
+            .into_iter()
             .chain(packet_socket)
             .collect();
         let parts = Attachment {
@@ -284,11 +235,11 @@ impl XdpBackend {
             stamps: false,
         };
         Ok(Port {
-            receivers: rx.into_iter().map(receiver).collect(),
-            senders: tx,
+            receivers,
+            senders,
             steering: XdpSteering::new(
                 Attached::new(parts, attached),
-                fds,
+                receiving,
                 slow_to_close,
                 kept,
                 rules,
@@ -303,7 +254,7 @@ impl XdpBackend {
                 AttachMode::Generic => Merging::LeftToKernel,
             },
             note,
-            queues,
+            queues: counts.queues,
         })
     }
 }
