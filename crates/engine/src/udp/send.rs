@@ -1,24 +1,26 @@
 //! Sending.
 
+mod queue;
+
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use dev_core::LockGuard;
 use libc::c_int;
 use links::doorbell::{Follows, Notify};
-use links::interface::datagrams::datagrams;
 use links::interface::sending::Transmitted;
 use links::reason::Reason;
 use sys::Errno;
-use wire::UdpTemplate;
 
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::message::{DUMMY_SEND, Message};
 use crate::sockets::stack::Stack;
 use crate::udp::destination::{Asked, Destination, SendState, Way};
+
 use crate::udp::send_options::{Overrides, SendControl, SendOptions};
 use crate::udp::socket::{UdpSocket, UdpStack};
+use queue::Queued;
 
 /// What became of a send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,77 +210,8 @@ impl<S: UdpStack> UdpSocket<S> {
                 Some(overrides) => send.find_overridden(address, overrides),
             };
             if let Some(destination) = found {
-                let mut count = 1;
-                let (sender, sent) = match &destination.way {
-                    Way::Link {
-                        sender,
-                        template,
-                        payload_len_max,
-                        ..
-                    } => {
-                        let sent = if len > *payload_len_max || control.is_some() {
-                            let large = Large {
-                                len,
-                                segment_len: control.and_then(|control| control.segment_len),
-                                identification,
-                            };
-                            match large.transmit(&destination.way, parts) {
-                                Some((sent, datagrams)) => {
-                                    count = datagrams;
-                                    sent
-                                }
-                                None => {
-                                    destination.expire();
-                                    return SendOutcome::Kernel(Reason::TooLarge);
-                                }
-                            }
-                        } else {
-                            sender.transmit(template, identification, len, parts)
-                        };
-                        (**sender, sent)
-                    }
-                    Way::Kernel(reason) => {
-                        let reason = *reason;
-                        let look = send.counts_kernel_message();
-                        drop(send);
-                        if look {
-                            host.follow_network();
-                        }
-                        return SendOutcome::Kernel(reason);
-                    }
-                };
-                let needs_kick = match sent {
-                    Transmitted::Sent { needs_kick } => needs_kick,
-                    Transmitted::Full => {
-                        self.counters().tx_eagain.add(1);
-                        return SendOutcome::Kernel(Reason::RingFull);
-                    }
-                    Transmitted::Lost => {
-                        self.counters().tx_errors.add(1);
-                        drop(send);
-                        host.device_lost();
-                        return SendOutcome::Kernel(Reason::DeviceLost);
-                    }
-                    Transmitted::LargerThanFrame => {
-                        return SendOutcome::Kernel(Reason::LargerThanFrame);
-                    }
-                };
-                if count > 1 {
-                    send.skip_identifications(count - 1);
-                }
-                let counters = self.counters();
-                counters.tx_packets.add(count as u64);
-                counters.tx_bytes.add(len as u64);
-                self.note_thread(&self.sender, &counters.tx_thread);
-                drop(send);
-                if needs_kick {
-                    match sender.frame_queued(follows, host.links.is_watched()) {
-                        Notify::Now => {}
-                        Notify::Later => host.links.frames_wait(),
-                        Notify::LaterAndWatch => host.links.watch_senders(),
-                    }
-                }
-                return SendOutcome::Done(len);
+                let queued = destination.queue(identification, (len, parts), control);
+                return self.conclude_send(host, send, queued, len, follows);
             }
             if resolved {
                 // The network changes faster than we can ask.
@@ -289,6 +222,61 @@ impl<S: UdpStack> UdpSocket<S> {
                 return SendOutcome::Kernel(reason);
             }
         }
+    }
+
+    /// Counts what was sent, and tells the device.
+    #[inline(always)]
+    fn conclude_send(
+        &'static self,
+        host: &Host<S>,
+        mut send: LockGuard<'_, SendState<S>>,
+        queued: Queued<S>,
+        len: usize,
+        follows: Follows,
+    ) -> SendOutcome {
+        let (sender, datagrams, needs_kick) = match queued {
+            Queued::By(sender, datagrams, Transmitted::Sent { needs_kick }) => {
+                (sender, datagrams, needs_kick)
+            }
+            Queued::By(_, _, Transmitted::Full) => {
+                self.counters().tx_eagain.add(1);
+                return SendOutcome::Kernel(Reason::RingFull);
+            }
+            Queued::By(_, _, Transmitted::Lost) => {
+                self.counters().tx_errors.add(1);
+                drop(send);
+                host.device_lost();
+                return SendOutcome::Kernel(Reason::DeviceLost);
+            }
+            Queued::By(_, _, Transmitted::LargerThanFrame) => {
+                return SendOutcome::Kernel(Reason::LargerThanFrame);
+            }
+            Queued::TooLarge => return SendOutcome::Kernel(Reason::TooLarge),
+            Queued::Kernel(reason) => {
+                let look = send.counts_kernel_message();
+                drop(send);
+                if look {
+                    host.follow_network();
+                }
+                return SendOutcome::Kernel(reason);
+            }
+        };
+        if datagrams > 1 {
+            send.skip_identifications(datagrams - 1);
+        }
+        let counters = self.counters();
+        counters.tx_packets.add(datagrams as u64);
+        counters.tx_bytes.add(len as u64);
+        self.note_thread(&self.sender, &counters.tx_thread);
+        drop(send);
+        if needs_kick {
+            match sender.frame_queued(follows, host.links.is_watched()) {
+                Notify::Now => {}
+                Notify::Later => host.links.frames_wait(),
+                Notify::LaterAndWatch => host.links.watch_senders(),
+            }
+        }
+        SendOutcome::Done(len)
     }
 
     /// Moves the socket to the rings of the calling thread if that goes on using it.
@@ -349,65 +337,5 @@ impl<S: UdpStack> UdpSocket<S> {
             .lock()
             .remember(address, overrides, destination, headers, epoch);
         Ok(())
-    }
-}
-
-/// A message that is larger than a datagram may be, or has control data.
-#[derive(Clone, Copy, Debug)]
-struct Large {
-    len: usize,
-    /// What its control data says of that.
-    segment_len: Option<u16>,
-    identification: u16,
-}
-
-/// As many datagrams as every kernel with `UDP_SEGMENT` makes of a message; later ones make twice
-/// as many.
-const SEGMENTS_MAX: usize = 64;
-
-impl Large {
-    /// Sends it, as how many datagrams. `None`: it needs fragmentation, or is one that the kernel
-    /// has to judge.
-    #[cold]
-    fn transmit<'payload, S: UdpStack>(
-        self,
-        way: &Way<S>,
-        parts: impl Iterator<Item = &'payload [u8]>,
-    ) -> Option<(Transmitted, usize)> {
-        let Way::Link {
-            sender,
-            template,
-            packet_payload_max,
-            segment_len: of_socket,
-            may_fragment_large,
-            ..
-        } = way
-        else {
-            return None;
-        };
-        let Self {
-            len,
-            segment_len,
-            identification,
-        } = self;
-        let segment_len = usize::from(segment_len.unwrap_or(*of_socket));
-        let segment_len = match segment_len {
-            0 => len,
-            segment_len => segment_len.min(len),
-        };
-        let is_good = segment_len <= *packet_payload_max
-            && len <= segment_len * SEGMENTS_MAX
-            && len <= template.max_payload_len();
-        if !is_good {
-            return None;
-        }
-        let fragmentable;
-        let mut template: &UdpTemplate = template;
-        if *may_fragment_large && len > *packet_payload_max {
-            fragmentable = template.without_dont_fragment();
-            template = &fragmentable;
-        }
-        let sent = sender.transmit_segments(template, identification, len, segment_len, parts);
-        Some((sent, datagrams(len, segment_len)))
     }
 }

@@ -16,7 +16,7 @@ use super::has_no_link;
 use crate::sockets::host::Host;
 use crate::tcp::clock::now;
 use crate::tcp::device::is_on;
-use crate::tcp::egress::{Egress, path_to};
+use crate::tcp::egress::{Egress, Headers, path_to};
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::OWNER;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
@@ -31,6 +31,33 @@ pub(super) enum Begun {
     Not(Reason, &'static str),
 }
 
+/// A kernel socket in repair, in which `connect(2)` sends nothing, and what it had before.
+struct Repaired {
+    fd: c_int,
+    wanted: tcp::Options,
+    headers: Headers,
+    reuses_address: bool,
+}
+
+impl Repaired {
+    /// Gives the kernel its socket back as it was.
+    fn undo(&self, was_connected: bool) {
+        if was_connected {
+            let _ = streams::disconnect(self.fd);
+        }
+        let _ = streams::repair_ends(self.fd, false);
+        streams::share_port(self.fd, self.reuses_address);
+        if self.wanted.keep_alive() {
+            let _ = streams::set_option(self.fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
+        }
+    }
+
+    fn undone(&self, reason: Reason) -> Begun {
+        self.undo(true);
+        Begun::Not(reason, "")
+    }
+}
+
 impl<S: TcpStack> TcpSocket<S> {
     /// Under the control lock.
     pub(super) fn begin_connection(
@@ -41,33 +68,9 @@ impl<S: TcpStack> TcpSocket<S> {
         interface: &'static Interface<S>,
         device: u32,
     ) -> Begun {
-        let Some((wanted, headers)) = self.options_before_connection() else {
-            return Begun::Not(Reason::Option, "an option of the socket is not known here");
-        };
-        if sys::has_owner(fd) {
-            return Begun::Not(Reason::Option, OWNER);
-        }
-        // The repair changes that, and its end takes it away: see `streams::share_port`.
-        let reuses = self.attachment().reuses_address();
-        if let Some(call) = self.globals.rights_went() {
-            return Begun::Not(Reason::RightsGone, call);
-        }
-        if streams::repair_begins(fd).is_err() {
-            return Begun::Not(Reason::Repair, "");
-        }
-        // Connected, it would send probes of its own.
-        if wanted.keep_alive() {
-            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &0);
-        }
-        let undo = |wanted: &tcp::Options, was_connected: bool| {
-            if was_connected {
-                let _ = streams::disconnect(fd);
-            }
-            let _ = streams::repair_ends(fd, false);
-            streams::share_port(fd, reuses);
-            if wanted.keep_alive() {
-                let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1);
-            }
+        let kernels = match self.repair(fd) {
+            Ok(kernels) => kernels,
+            Err(begun) => return begun,
         };
         let connect = || streams::connect(fd, self.family().form(peer));
         let connected = match connect() {
@@ -75,36 +78,64 @@ impl<S: TcpStack> TcpSocket<S> {
             connected => connected,
         };
         if let Err(errno) = connected {
-            undo(&wanted, false);
+            kernels.undo(false);
             return Begun::Refused(errno);
         }
-        streams::share_port(fd, reuses);
+        streams::share_port(fd, kernels.reuses_address);
         let Some(local) = local_address(fd) else {
-            undo(&wanted, true);
-            return Begun::Not(Reason::Route, "");
+            return kernels.undone(Reason::Route);
         };
-        let is_allowed = client_rule(host.rules(), peer, Some(local)).is_none();
-        // A host without other addresses sends to any network from its link-local one, and the
-        // socket is bound to no interface: it could not be bound to that address again.
-        let is_whole = !has_no_link(local);
+        if client_rule(host.rules(), peer, Some(local)).is_some() {
+            return kernels.undone(Reason::Rule);
+        }
         let is_there = device == 0 || is_on(host, device, local.ip());
-        let is_reached =
-            !local.ip().is_loopback() && local.ip() != peer.ip() && is_whole && is_there;
-        if !is_allowed || !is_reached {
-            undo(&wanted, true);
-            return Begun::Not(
-                if is_allowed {
-                    Reason::Route
-                } else {
-                    Reason::Rule
-                },
-                "",
-            );
+        if !is_there || !leaves_by_an_interface(local, peer) {
+            return kernels.undone(Reason::Route);
         }
         if !self.claim() {
-            undo(&wanted, true);
-            return Begun::Not(Reason::Forked, "");
+            return kernels.undone(Reason::Forked);
         }
+        self.become_stream(host, &kernels, (local, peer), interface, device)
+    }
+
+    /// Takes the options that the connection is to have, and puts the kernel's socket in repair.
+    fn repair(&self, fd: c_int) -> Result<Repaired, Begun> {
+        let Some((wanted, headers)) = self.options_before_connection() else {
+            let why = "an option of the socket is not known here";
+            return Err(Begun::Not(Reason::Option, why));
+        };
+        if sys::has_owner(fd) {
+            return Err(Begun::Not(Reason::Option, OWNER));
+        }
+        // The repair changes that, and its end takes it away: see `streams::share_port`.
+        let reuses_address = self.attachment().reuses_address();
+        if let Some(call) = self.globals.rights_went() {
+            return Err(Begun::Not(Reason::RightsGone, call));
+        }
+        if streams::repair_begins(fd).is_err() {
+            return Err(Begun::Not(Reason::Repair, ""));
+        }
+        // Connected, it would send probes of its own.
+        if wanted.keep_alive() {
+            let _ = streams::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &0);
+        }
+        Ok(Repaired {
+            fd,
+            wanted,
+            headers,
+            reuses_address,
+        })
+    }
+
+    /// From here on the connection is made here.
+    fn become_stream(
+        &'static self,
+        host: &Host<S>,
+        kernels: &Repaired,
+        (local, peer): (SocketAddr, SocketAddr),
+        interface: &'static Interface<S>,
+        device: u32,
+    ) -> Begun {
         let flow = Flow {
             protocol: Protocol::Tcp,
             local,
@@ -114,7 +145,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let secrets = self.globals.key().secrets(local, peer, now);
         let path = path_to(peer.ip(), interface.stream_mtu(interface.spec().mtu));
         let config = self.globals.config();
-        let connection = Connection::connect(now, config, wanted.clone(), path, secrets);
+        let connection = Connection::connect(now, config, kernels.wanted.clone(), path, secrets);
         let no_egress: Option<Egress<S>> = None;
         let counted = self.globals.counted();
         let user = self.present_sender(host.settings());
@@ -123,12 +154,13 @@ impl<S: TcpStack> TcpSocket<S> {
             (local, peer),
             interface,
             no_egress,
-            headers,
+            kernels.headers,
             user,
             counted,
         )
         .bound_to(device);
         stream.is_connecting = true;
+        let fd = kernels.fd;
         let inode = self.kernel_socket.inode.load(Ordering::Relaxed);
         stream.show(self.globals.segment.claim_tcp_connection(), fd, inode);
         *self.role.lock() = Role::Stream(Box::new(stream));
@@ -139,8 +171,7 @@ impl<S: TcpStack> TcpSocket<S> {
             *self.role.lock() = Role::None;
             self.silence(false);
             self.release();
-            undo(&wanted, true);
-            return Begun::Not(Reason::SteeringFailed, "");
+            return kernels.undone(Reason::SteeringFailed);
         }
         self.attachment().flows.push((interface, flow));
         self.begin_receiving(interface, local.ip());
@@ -158,4 +189,11 @@ impl<S: TcpStack> TcpSocket<S> {
         self.interfaces_changed();
         Begun::Here
     }
+}
+
+/// Whether packets between these go by an interface, and the local address can be bound again: a
+/// host without other addresses sends to any network from its link-local one, and the socket is
+/// bound to no interface.
+fn leaves_by_an_interface(local: SocketAddr, peer: SocketAddr) -> bool {
+    !local.ip().is_loopback() && local.ip() != peer.ip() && !has_no_link(local)
 }
