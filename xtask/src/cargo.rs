@@ -120,6 +120,16 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     Ok(())
 }
 
+/// A program of `tests/c`, compiled into this directory.
+pub(crate) fn c_program(
+    name: &str,
+    directory: &Path,
+    options: &[&str],
+) -> Result<PathBuf, Failure> {
+    let source = workspace().join(format!("tests/c/{name}.c"));
+    Ok(testkit::compile_c_with(&source, directory, options)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,6 @@ mod failures;
 mod step;
 mod totals;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,51 +30,55 @@ use totals::Totals;
 /// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
 const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
 
-/// Tests of `libvma` that run again with the debug build of the library, whose arithmetic is
+/// The suites of the whole product, in `tests`.
+const END_TO_END: &str = "--package=end-to-end";
+/// Those that load the machine, or measure.
+const SUITES: &[&str] = &["costs", "faults", "processes", "tcp", "tools", "udp"];
+/// Programs compared with themselves on the kernel. They mostly sleep.
+const POSIX: &str = "posix";
+/// Real programs with and without the library.
+const SERVICES: &str = "services";
+/// It mostly sleeps, too.
+const MULTICAST: &str = "multicast";
+
+/// Modules of the suites that run again with the debug build of the library, whose arithmetic is
 /// checked: those that are quick.
 const DEBUG_PASS: &[&str] = &[
-    "--test=churn",
-    "--test=integrity",
-    "--test=malformed",
-    "--test=posix_addresses",
-    "--test=posix_options",
-    "--test=posix_receive",
-    "--test=posix_wait",
+    "churn::",
+    "integrity::",
+    "malformed::",
+    "addresses::",
+    "options::",
+    "receive::",
+    "wait::",
 ];
+const OF_DEBUG_PASS: &[&str] = &["udp", "faults", POSIX];
 
-/// Tests of `libvma` that run real programs with and without the library.
-const PROGRAM_TABLES: &[&str] = &["compatibility", "tcp_programs"];
-
-/// Tests of `libvma` that wait for timers most of their time, the kernel's and the library's.
+/// Modules of the suites that wait for timers most of their time, the kernel's and the library's.
 const SLEEPING: &[&str] = &[
-    "destroyed",
-    "held_listeners",
-    "link_errors",
-    "multicast",
-    "remains",
-    "seldom",
-    "stream_calls",
-    "stream_states",
+    "destroyed::",
+    "held_listeners::",
+    "link_errors::",
+    "remains::",
+    "seldom::",
+    "stream_calls::",
+    "stream_states::",
 ];
 
-/// Everyday servers, whose rates are compared: nothing else runs beside them.
-const SHIPPED: &str = "shipped";
-/// Has them judge the rates.
-const RATES: &str = "VMA_TEST_RATES";
+/// Everyday servers of [`SERVICES`]: nothing else runs beside them.
+const SHIPPED: &str = "shipped::";
 
 /// The tests of the TCP engine, which take time in simulations.
 const TCP_ENGINE: &[&str] = &["--package=tcp", "--no-fail-fast"];
 
-/// The tests of everything else but the library, whose own mostly sleep.
+/// The tests of everything else but the suites, which mostly sleep.
 const OTHERS: &[&str] = &[
     "--workspace",
-    "--exclude=libvma",
+    "--exclude=end-to-end",
     "--exclude=tcp",
     "--no-fail-fast",
 ];
 
-/// Programs compared with themselves on the kernel. They mostly sleep.
-const POSIX_CASES: &[&str] = &["--package=libvma", "--test=posix_*", "--no-fail-fast"];
 /// Their sockets poll, or what they compare depends on when it happens.
 const CASES_AT_ONCE: &str = "--test-threads=4";
 
@@ -95,17 +98,16 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
-    &["--package=libvma", "--test=hand_overs"],
-    &["--package=libvma", "--test=integrity"],
-    &["--package=libvma", "--test=multicast"],
-    &["--package=libvma", "--test=own_suites"],
-    &["--package=libvma", "--test=path_mtu"],
-    &["--package=libvma", "--test=readers"],
-    &["--package=libvma", "--test=rings"],
-    &["--package=libvma", "--test=stress"],
-    &["--package=libvma", "--test=routes"],
-    &["--package=libvma", "--test=compatibility", "over_real_ipv6"],
-    &["--package=libvma", "--test=tcp_programs", "over_real_ipv6"],
+    &[END_TO_END, "--test=costs", "readers::"],
+    &[END_TO_END, "--test=faults", "path_mtu::"],
+    &[END_TO_END, "--test=faults", "routes::"],
+    &[END_TO_END, "--test=faults", "stress::"],
+    &[END_TO_END, "--test=multicast"],
+    &[END_TO_END, "--test=processes", "hand_overs::"],
+    &[END_TO_END, "--test=services", "over_real_ipv6::"],
+    &[END_TO_END, "--test=services", "own_suites::"],
+    &[END_TO_END, "--test=udp", "integrity::"],
+    &[END_TO_END, "--test=udp", "rings::"],
     &["--package=packetdrill", "--test=preloaded"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
@@ -183,25 +185,30 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
     let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.
     if let Some(library) = &library {
-        let LibraryTests {
-            own,
-            programs,
-            sleeping,
-        } = library_tests()?;
-        let mut sleeping = tested_all(library, &sleeping);
-        sleeping.args(["--", CASES_AT_ONCE]);
-        let own = || tested_all(library, &own);
+        let skipped = SLEEPING.iter().flat_map(|name| ["--skip", name]);
+        let mut sleeping = suites(library, SUITES);
+        sleeping.args(["--", CASES_AT_ONCE]).args(SLEEPING);
+        let mut multicast = suites(library, &[MULTICAST]);
+        multicast.args(["--", CASES_AT_ONCE]);
+        let mut services = suites(library, &[SERVICES]);
+        services.args(["--", "--skip", SHIPPED]);
         let beside = [
             ("others", tested(library, OTHERS)),
-            ("programs", tested_all(library, &programs)),
+            ("services", services),
             ("sleeping", sleeping),
+            ("multicast", multicast),
             ("TCP engine", tested(library, TCP_ENGINE)),
             ("kernel's", left_to_kernel(library, LEFT_FOR_AN_OPTION)),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
-        steps.extend(tests_beside(("libvma", own), beside.into())?);
+        let own = || {
+            let mut command = suites(library, SUITES);
+            command.arg("--").args(skipped.clone());
+            command
+        };
+        steps.extend(tests_beside(("suites", own), beside.into())?);
         let cases = || {
-            let mut command = tested(library, POSIX_CASES);
+            let mut command = suites(library, &[POSIX]);
             command.args(["--", CASES_AT_ONCE]);
             command
         };
@@ -214,8 +221,10 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
     };
     steps.push(tests("TLS", tls)?);
     let debug = || {
-        let some = ["test", "--no-fail-fast", "--package", "libvma"];
-        cargo::command(&[&some, DEBUG_PASS].concat())
+        let mut command = cargo::command(&["test", "--no-fail-fast", END_TO_END]);
+        select(&mut command, OF_DEBUG_PASS);
+        command.arg("--").args(DEBUG_PASS);
+        command
     };
     steps.push(tests("debug library", debug)?);
     ahead.end();
@@ -240,12 +249,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     })?];
     steps.push(step("packages", package::try_out)?);
     steps.push(step("fresh machine", fresh::try_out)?);
-    let rated = || {
-        let mut command = shipped(&library);
-        command.env(RATES, "1");
-        command
-    };
-    steps.push(tests("rates", rated)?);
+    steps.push(step("rates", || bench::long_everyday_gate(&library))?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
     for arguments in LONG_TESTS {
@@ -285,60 +289,31 @@ fn release_library() -> Result<PathBuf, Failure> {
 
 /// Everyday servers, one after the other.
 fn shipped(library: &Path) -> Command {
-    let mut command = tested_all(library, &[format!("--test={SHIPPED}")]);
-    command.args(["--", "--test-threads=1"]);
+    let mut command = suites(library, &[SERVICES]);
+    command.args(["--", "--test-threads=1", SHIPPED]);
     command
 }
 
-/// The tests of [`POSIX_CASES`] that are left out of the usual ones, and whose names contain one of
+/// The tests of [`POSIX`] that are left out of the usual ones, and whose names contain one of
 /// `parts`.
 fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
-    let mut command = tested(library, POSIX_CASES);
+    let mut command = suites(library, &[POSIX]);
     command.args(["--", "--ignored", THREADS_THAT_SLEEP]);
     command.args(parts);
     command
 }
 
-/// The tests of `libvma`.
-struct LibraryTests {
-    /// Those that measure or load the machine.
-    own: Vec<String>,
-    /// The tables of real programs, which wait for these much of their time.
-    programs: Vec<String>,
-    /// See [`SLEEPING`].
-    sleeping: Vec<String>,
-}
-
-/// All but the POSIX cases and the everyday servers.
-fn library_tests() -> Result<LibraryTests, Failure> {
-    let directory = cargo::workspace().join("libvma/tests");
-    let entries = fs::read_dir(&directory)
-        .map_err(|error| Failure::Reason(format!("{}: {error}", directory.display())))?;
-    let mut names: Vec<_> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter_map(|name| name.strip_suffix(".rs").map(str::to_owned))
-        .filter(|name| !name.starts_with("posix_") && name != SHIPPED)
-        .collect();
-    names.sort();
-    let mut take = |group: &[&str]| {
-        let (taken, rest) = std::mem::take(&mut names)
-            .into_iter()
-            .partition::<Vec<_>, _>(|name| group.contains(&name.as_str()));
-        names = rest;
-        taken.iter().map(|name| format!("--test={name}")).collect()
-    };
-    Ok(LibraryTests {
-        programs: take(PROGRAM_TABLES),
-        sleeping: take(SLEEPING),
-        own: names.iter().map(|name| format!("--test={name}")).collect(),
-    })
-}
-
-/// `cargo test` of these targets of the library.
-fn tested_all(library: &Path, targets: &[String]) -> Command {
-    let mut command = tested(library, &["--package=libvma", "--no-fail-fast"]);
-    command.args(targets);
+/// These suites; arguments of theirs may follow.
+fn suites(library: &Path, names: &[&str]) -> Command {
+    let mut command = tested(library, &[END_TO_END, "--no-fail-fast"]);
+    select(&mut command, names);
     command
+}
+
+fn select(command: &mut Command, suites: &[&str]) {
+    suites.iter().for_each(|name| {
+        command.args(["--test", name]);
+    });
 }
 
 /// The same command at a low priority, so that what is measured beside it is hardly disturbed.

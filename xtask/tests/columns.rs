@@ -16,7 +16,7 @@ fn comments_are_within_the_columns() {
     let mut count = 0;
     for place in ["crates", "fuzz/targets", "libvma", "models", "sockperf-rs"]
         .into_iter()
-        .chain(["vma-run", "vma-stats", "vmad", "xtask"])
+        .chain(["tests", "vma-run", "vma-stats", "vmad", "xtask"])
     {
         let files = files_below(&workspace.join(place));
         for file in files

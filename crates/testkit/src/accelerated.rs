@@ -167,6 +167,9 @@ impl Accelerated {
     }
 }
 
+/// How long tests wait for what comes in a moment: a machine that is busy may stand still for long.
+pub const SOON: Duration = Duration::from_secs(60);
+
 /// Looks every few milliseconds until `done`; false after `timeout`.
 pub fn eventually(timeout: Duration, mut done: impl FnMut() -> bool) -> bool {
     let mut patience = Patience::new(timeout);

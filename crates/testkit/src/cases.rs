@@ -1,8 +1,8 @@
 //! The cases of the C programs in `tests/c` as tests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::c_program::compile_c_with;
+use crate::c_program::c_program_with;
 use crate::comparison::{Comparison, Variant};
 use crate::skip::{Skip, skip};
 
@@ -27,8 +27,6 @@ macro_rules! compare_cases {
     ($program:literal, $variants:ident, [$($case:ident),* $(,)?], $options:expr $(,)?) => {
         const fn case(name: &'static str) -> $crate::Case {
             $crate::Case {
-                package: env!("CARGO_MANIFEST_DIR"),
-                target: env!("CARGO_TARGET_TMPDIR"),
                 program: $program,
                 name,
                 options: $options,
@@ -83,13 +81,9 @@ macro_rules! compare_cases {
     };
 }
 
-/// A case of a C program of a package's tests.
+/// A case of a C program of `tests/c`.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The directory of the package: the sources are in its `tests/c`.
-    pub package: &'static str,
-    /// Where what is built goes.
-    pub target: &'static str,
     /// The name of the source, without `.c`.
     pub program: &'static str,
     /// The program's argument.
@@ -116,8 +110,6 @@ impl Case {
     ///
     /// If the program cannot be built.
     pub(crate) fn build(&self) -> PathBuf {
-        let source = Path::new(self.package).join(format!("tests/c/{}.c", self.program));
-        compile_c_with(&source, Path::new(self.target), self.options)
-            .unwrap_or_else(|error| panic!("{error}"))
+        c_program_with(self.program, self.options)
     }
 }

@@ -1,4 +1,4 @@
-//! What one run of `libvma/tests/c/many.c` costs.
+//! What one run of `tests/c/many.c` costs.
 
 /// CPU time in microseconds.
 #[derive(Clone, Copy, Debug)]

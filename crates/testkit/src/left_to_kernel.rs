@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::cases::Case;
 use crate::comparison::{Variant, difference, log_tail};
-use crate::library::libvma_path;
+use crate::library::{libvma_path, scratch_directory, workspace};
 use crate::namespace::Namespace;
 use crate::pair::{Namespaces, Pair};
 use crate::pause::retry_if_paused;
@@ -108,15 +108,14 @@ impl Reason {
 ///
 /// If anything differs.
 pub fn compare_left_to_kernel(case: &Case, reason: Reason) {
-    let package = Path::new(case.package);
-    let list = fs::read_to_string(package.join("tests/left_to_kernel.txt"))
+    let list = fs::read_to_string(workspace().join("tests/left_to_kernel.txt"))
         .expect("the list is in the repository");
     let known = listed(&list, &[case.program, case.name, reason.name()]);
     let everywhere = listed(&list, &[case.program, case.name, "*"]);
     if everywhere.is_some() || known.is_some_and(|why| why.starts_with("not ")) {
         return;
     }
-    let stage = match Stage::new(reason, Path::new(case.target)) {
+    let stage = match Stage::new(reason, &scratch_directory()) {
         Ok(stage) => stage,
         Err(reason) => return skip(reason),
     };

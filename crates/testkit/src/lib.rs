@@ -53,8 +53,8 @@ mod skip;
 mod sys;
 mod tun;
 
-pub use accelerated::{Accelerated, eventually, preloaded, preloaded_in_place};
-pub use c_program::{compile_c, compile_c_with};
+pub use accelerated::{Accelerated, SOON, eventually, preloaded, preloaded_in_place};
+pub use c_program::{c_program, c_program_with, compile_c_with};
 pub use cases::Case;
 pub use comparison::{
     Comparison, FORKING_VARIANTS, THREAD_MODE_VARIANTS, THREADED_VARIANTS, VARIANTS, Variant,

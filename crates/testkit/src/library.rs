@@ -66,8 +66,13 @@ fn existing(path: PathBuf) -> Result<PathBuf, String> {
     }
 }
 
-fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where tests leave files; cargo calls it `CARGO_TARGET_TMPDIR`.
+pub(crate) fn scratch_directory() -> PathBuf {
+    target_directory().join("tmp")
 }
 
 /// The target directory of the running test.

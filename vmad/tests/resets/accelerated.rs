@@ -29,8 +29,7 @@ pub(crate) fn running(
     count: usize,
     environment: &[(&str, &str)],
 ) -> Running {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/tcp_safety.c");
-    let program = testkit::compile_c(&source, Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let program = testkit::c_program("tcp_safety");
     let mut command = preloaded(&lab.pair().a, &program).unwrap();
     command
         .env("VMA_STATS_SHMEM_DIR", lab.directory())

@@ -53,9 +53,7 @@ impl Lab {
     }
 
     fn with(turn: Turn, pair: Pair, peer: impl Into<IpAddr>) -> Result<Self, Skip> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/client.c");
-        let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let client = testkit::compile_c(&source, build).unwrap();
+        let client = testkit::c_program("client");
         let directory = tempfile::tempdir().unwrap();
         // Other users' programs live there, too.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -221,9 +219,7 @@ impl Lab {
     /// A program with a TAP device that wants UDP to 10.77.0.1, port 4711, and has given up this
     /// capability.
     pub(crate) fn tap_program(&self, without: &str) -> Running {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/tap.c");
-        let build = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let program = testkit::compile_c(&source, build).unwrap();
+        let program = testkit::c_program("tap");
         // The device is made before, so that who may not make one can have it.
         let made = ["tuntap", "add", "tap0", "mode", "tap", "user", "0"];
         self.pair.a.ip(&made).unwrap();

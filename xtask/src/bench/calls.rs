@@ -103,10 +103,9 @@ impl Stage {
         setup::ensure(Whom::Measuring)?;
         let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
         let home = tempfile::Builder::new().prefix("vma-calls-").tempdir()?;
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/calls.c");
         Ok(Self {
             pair: Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?,
-            program: testkit::compile_c_with(&source, home.path(), &["-O2"])?,
+            program: cargo::c_program("calls", home.path(), &["-O2"])?,
             library: built.path("vma")?.to_owned(),
             home,
         })

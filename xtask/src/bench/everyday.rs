@@ -1,7 +1,7 @@
 //! Everyday services as their packages ship them, each under its usual load generator: on the
 //! kernel's sockets, with libvma at the server, and at both ends.
 //!
-//! A service is a file of `libvma/tests/programs/everyday`, which `run.bash` there runs: with the
+//! A service is a file of `tests/programs/everyday`, which `run.bash` there runs: with the
 //! package's own configuration, user and number of workers. What had to be changed stands in its
 //! first line.
 
@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
-use testkit::compile_c_with;
 
 use crate::arguments::BenchOptions;
 use crate::busy::Meter;
@@ -26,7 +25,7 @@ use crate::interrupt;
 use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
-pub(crate) use gate::gate;
+pub(crate) use gate::{gate, long_gate};
 use report::Measured;
 use services::Service;
 use trial::{Ends, Placement, Serving, Trial};
@@ -156,11 +155,10 @@ impl Stage {
             .tempdir()?;
         let preloaded = home.path().join("libvma.so");
         std::fs::copy(library, &preloaded)?;
-        let source = programs().with_file_name("c").join("load.c");
         let target = cargo::target_directory().join("services");
         Ok(Self {
             library: preloaded,
-            generator: compile_c_with(&source, &target, &["-O2"])?,
+            generator: cargo::c_program("load", &target, &["-O2"])?,
             tokio_http: built.path("tokio_http")?.to_owned(),
             home,
         })
@@ -169,9 +167,8 @@ impl Stage {
     /// How far the two CPUs are from each other, in a line. A virtual machine's may be on one die
     /// or on two, and that changes all of the numbers.
     fn cache_line(&self) -> Result<String, Failure> {
-        let source = programs().with_file_name("c").join("cache_line.c");
         let target = cargo::target_directory().join("services");
-        let program = compile_c_with(&source, &target, &["-O2", "-pthread"])?;
+        let program = cargo::c_program("cache_line", &target, &["-O2"])?;
         let output = Command::new(program)
             .args([CLIENT_CPU, SERVER_CPU])
             .output()?;
@@ -193,5 +190,5 @@ const SERVER_CPU: &str = "1";
 const CLIENT_CPU: &str = "0";
 
 fn programs() -> PathBuf {
-    cargo::workspace().join("libvma/tests/programs")
+    cargo::workspace().join("tests/programs")
 }

@@ -1,7 +1,7 @@
 //! A feed handler: 200 multicast groups on one epoll set, at the highest rate that the kernel
 //! receives without loss.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use testkit::{Namespaces, Pair, Running};
@@ -87,13 +87,12 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     setup::ensure(Whom::Measuring)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let home = tempfile::Builder::new().prefix("vma-feed-").tempdir()?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c/feed.c");
     let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
     let raise = "/proc/sys/net/ipv4/igmp_max_memberships";
     pair.b.enter(|| std::fs::write(raise, "1000"))?;
     let stage = Stage {
         pair,
-        program: testkit::compile_c(&source, home.path())?,
+        program: cargo::c_program("feed", home.path(), &[])?,
         library: built.path("vma")?.to_owned(),
         home,
     };

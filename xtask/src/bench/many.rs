@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use testkit::{Cost, Namespaces, Pair, Running, compile_c};
+use testkit::{Cost, Namespaces, Pair, Running};
 
 use crate::arguments::BenchOptions;
 use crate::bench::streams::Preload;
@@ -28,7 +28,7 @@ const GROWTH_MAX: f64 = 4.0;
 /// Microseconds of CPU time in a second in which nothing happens: one part of a hundred.
 const IDLE_MAX_USEC: f64 = 10_000.0;
 
-/// A kind that `libvma/tests/c/many.c` knows, and how many addresses the host has beside its own.
+/// A kind that `tests/c/many.c` knows, and how many addresses the host has beside its own.
 struct Kind {
     name: &'static str,
     word: &'static str,
@@ -69,8 +69,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     let library = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = library.path("vma")?;
     let home = tempfile::Builder::new().prefix("vma-many-").tempdir()?;
-    let source = cargo::workspace().join("libvma/tests/c/many.c");
-    let program = compile_c(&source, home.path())?;
+    let program = cargo::c_program("many", home.path(), &[])?;
     let bench = Bench {
         program,
         library,

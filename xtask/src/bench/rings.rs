@@ -75,13 +75,12 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     setup::ensure(Whom::Measuring)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let home = tempfile::Builder::new().prefix("vma-rings-").tempdir()?;
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../libvma/tests/c");
-    let compile = |name: &str| testkit::compile_c(&programs.join(name), home.path());
+    let compile = |name: &str| cargo::c_program(name, home.path(), &[]);
     let pair = Namespaces::new().queues(QUEUES).create();
     let bench = Bench {
         library: built.path("vma")?.to_owned(),
-        sender: compile("ring_load.c")?,
-        receiver: compile("ring_receive_load.c")?,
+        sender: compile("ring_load")?,
+        receiver: compile("ring_receive_load")?,
         pair: pair.map_err(|skip| Failure::Reason(skip.to_string()))?,
         home,
     };

@@ -1,13 +1,13 @@
 //! Services as they are installed, under their own load generators, on the kernel's sockets and
 //! with libvma at its defaults.
 //!
-//! Each is a file in `libvma/tests/programs/services`; `throughput.bash` there runs it. The service
+//! Each is a file in `tests/programs/services`; `throughput.bash` there runs it. The service
 //! has one CPU and the load another.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use testkit::{Namespaces, Pair, Running, compile_c_with};
+use testkit::{Namespaces, Pair, Running};
 
 use crate::arguments::BenchOptions;
 use crate::cargo;
@@ -71,9 +71,9 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     setup::ensure(Whom::Loading)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
-    let tests = cargo::workspace().join("libvma/tests");
+    let tests = cargo::workspace().join("tests");
     let target = cargo::target_directory().join("services");
-    let generator = compile_c_with(&tests.join("c/load.c"), &target, &["-O2"])?;
+    let generator = cargo::c_program("load", &target, &["-O2"])?;
     let mut rows = vec![row![
         "service", "kernel/s", "libvma/s", "gain", "CPU", "verdict"
     ]];
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn every_service_is_a_file() {
-        let services = cargo::workspace().join("libvma/tests/programs/services");
+        let services = cargo::workspace().join("tests/programs/services");
         for (name, _) in SERVICES {
             assert!(services.join(format!("{name}.bash")).is_file(), "{name}");
         }

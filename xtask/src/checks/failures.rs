@@ -35,7 +35,7 @@ pub(super) struct Failures {
 /// A test program of which some test failed.
 #[derive(Debug, PartialEq)]
 struct Target {
-    /// As cargo selects it: `-p libvma --test rings`.
+    /// As cargo selects it: `-p end-to-end --test udp`.
     selection: Vec<String>,
     tests: Vec<String>,
 }
@@ -150,7 +150,7 @@ failures:
 
 ---- limits::three stdout ----
 
-thread 'limits::three' panicked at libvma/tests/rings.rs:10:5:
+thread 'limits::three' panicked at tests/udp/rings.rs:10:5:
 3 rings
 stack backtrace:
    0: std::panicking
@@ -165,11 +165,11 @@ failures:
 
 test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
 
-error: test failed, to rerun pass `-p libvma --test rings`
+error: test failed, to rerun pass `-p end-to-end --test udp`
      Running tests/routes.rs (target/debug/deps/routes-0)
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
 error: 1 target failed:
-    `-p libvma --test rings`";
+    `-p end-to-end --test udp`";
 
     fn read(output: &str) -> (Failures, Totals) {
         let (mut failures, mut seen) = (Failures::default(), Totals::default());
@@ -184,14 +184,14 @@ error: 1 target failed:
     fn failed_tests_are_known_by_program_and_name() {
         let (failures, _) = read(OUTPUT);
         let expected = Target {
-            selection: ["-p", "libvma", "--test", "rings"]
+            selection: ["-p", "end-to-end", "--test", "udp"]
                 .map(str::to_owned)
                 .into(),
             tests: ["limits::three", "stops"].map(str::to_owned).into(),
         };
         assert_eq!(failures.targets, [expected]);
         let words = process::words(&failures.once_more(&failures.targets[0]));
-        let expected = "test -p libvma --test rings -- --exact --include-ignored --test-threads=1 limits::three stops";
+        let expected = "test -p end-to-end --test udp -- --exact --include-ignored --test-threads=1 limits::three stops";
         assert!(words.ends_with(expected), "{words}");
     }
 
@@ -202,7 +202,7 @@ error: 1 target failed:
             failures.said(),
             [
                 "---- limits::three stdout ----",
-                "thread 'limits::three' panicked at libvma/tests/rings.rs:10:5:",
+                "thread 'limits::three' panicked at tests/udp/rings.rs:10:5:",
                 "3 rings",
                 " !! kernel : 2",
                 "---- stops stdout ----",
@@ -213,7 +213,7 @@ error: 1 target failed:
 
     #[test]
     fn what_no_name_explains_is_not_run_again() {
-        let crashed = "error: test failed, to rerun pass `-p libvma --test rings`\n";
+        let crashed = "error: test failed, to rerun pass `-p end-to-end --test udp`\n";
         let (failures, seen) = read(&(OUTPUT.to_owned() + "\n" + crashed));
         assert_eq!(failures.pass_alone(&seen).unwrap(), None);
         let (failures, seen) = read("error: could not compile `libvma`");

@@ -1,0 +1,10 @@
+//! What operators see and set: log, statistics, reasons, rules, exported names.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod boxes;
+mod explained;
+mod exports;
+mod logs;
+mod reasons;
+mod rules;
+mod stats_file;
