@@ -15,7 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::mapping::sys;
-use crate::process::segment_path;
+use crate::names::segment_path;
 use crate::reader::SegmentFile;
 
 /// What a process is asked to do.

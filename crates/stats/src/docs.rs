@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::schema::{FieldInfo, FieldKind};
+use crate::field::FieldKind;
+use crate::schema::FieldInfo;
 use crate::sections::{PLANNED, SECTIONS, SectionInfo};
 
 /// The page.

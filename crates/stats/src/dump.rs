@@ -1,6 +1,7 @@
 //! A socket's counters as log lines, in the original's words: for `VMA_STATS_FILE`, and for dumps
 //! that `vma_stats -S` asks for.
 
+use crate::counter::Counter;
 use crate::schema::SocketStats;
 
 impl SocketStats {
@@ -86,8 +87,8 @@ impl Lines {
         self.lines.push(format!("[fd={}] {text}", self.fd));
     }
 
-    fn traffic(&mut self, label: &str, counters: [&crate::field::Counter; 4]) {
-        let [bytes, packets, eagain, errors] = counters.map(crate::field::Counter::value);
+    fn traffic(&mut self, label: &str, counters: [&Counter; 4]) {
+        let [bytes, packets, eagain, errors] = counters.map(Counter::value);
         if bytes + packets + eagain + errors > 0 {
             self.push(format!(
                 "{label} {} / {packets} / {eagain} / {errors} [kilobytes/packets/eagains/errors]",

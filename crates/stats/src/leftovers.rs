@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::mapping::sys;
-use crate::{control, process};
+use crate::{control, names};
 
 /// Most files that one call removes.
 const REMOVED_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub fn remove_leftovers(dir: &Path) -> usize {
     let mut removed = 0;
     for entry in entries.take(LOOKED_AT_MAX) {
         let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(process::parse_name) else {
+        let Some(pid) = name.to_str().and_then(names::parse_name) else {
             continue;
         };
         let Ok(path) = CString::new(entry.path().as_os_str().as_bytes()) else {

@@ -32,6 +32,7 @@
 
 #![deny(unsafe_code)]
 
+mod cache_line;
 mod control;
 mod counter;
 #[cfg(test)]
@@ -42,11 +43,14 @@ mod field;
 mod layout;
 mod lease;
 mod leftovers;
+mod listing;
 #[allow(
     unsafe_code,
     reason = "the only module that touches raw memory and system calls"
 )]
 mod mapping;
+mod names;
+mod plan;
 mod process;
 mod reader;
 mod schema;
@@ -54,39 +58,46 @@ mod sections;
 mod segment;
 mod shares;
 mod slot;
+mod statistics;
 mod sync;
 
 pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
+pub use counter::{Counter, Gauge, Peak};
 pub use error::{CreateError, ReadError};
-pub use field::{
-    Counter, Descriptor, Distribution, Endpoint, Flag, Gauge, Histogram, LargeNumber, Number, Peak,
-    REASON_CODES, ReasonCounters, ReasonCounts, Remark, Text, Value,
-};
+pub use field::FieldKind;
+pub use field::endpoint::Endpoint;
+pub use field::histogram::{Distribution, Histogram};
+pub use field::reasons::{REASON_CODES, ReasonCounters, ReasonCounts};
+pub use field::remark::Remark;
+pub use field::scalar::{Descriptor, Flag, LargeNumber, Number};
+pub use field::text::Text;
+pub use field::value::Value;
 pub use layout::{
-    CLOSED_SOCKETS, Capacity, EVENTS, GROUPS, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR,
-    MAX_ENTRIES, MULTIPLEXERS, NOTES, QUEUES,
+    CLOSED_SOCKETS, EVENTS, GROUPS, KERNEL_SOCKETS, LAYOUT_MAJOR, LAYOUT_MINOR, MAX_ENTRIES,
+    MULTIPLEXERS, NOTES, QUEUES,
 };
 pub use leftovers::remove_leftovers;
+pub use listing::{Listing, Published, find_processes, list_directory};
 pub use mapping::{
     Credentials, Message, Sender, process_id, receive_with_credentials, send_to,
     survive_truncation, survive_truncations,
 };
-pub use process::{Listing, Published, find_processes, list_directory, process_start_time_ticks};
+pub use names::FILE_PREFIX;
+pub use plan::Capacity;
+pub use process::process_start_time_ticks;
 pub use reader::{ProcessInfo, Reader, SegmentFile};
 pub use schema::{
-    CallShare, EventSnapshot, EventStats, FieldInfo, FieldKind, GroupSnapshot, GroupStats,
+    CallShare, EventSnapshot, EventStats, FieldInfo, GroupSnapshot, GroupStats,
     KernelSocketSnapshot, KernelSocketStats, MultiplexerSnapshot, MultiplexerStats, NoteSnapshot,
     NoteStats, PROTOCOL_TCP, PROTOCOL_UDP, PoolSnapshot, PoolStats, QueueSnapshot, QueueStats,
     ReasonSnapshot, ReasonStats, RingSnapshot, RingStats, Row, RuleSnapshot, RuleStats,
     SettingSnapshot, SettingStats, SocketSnapshot, SocketStats, TcpSnapshot, TcpStats,
 };
-pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind, Statistics};
+pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind};
 pub use segment::{Identity, OpenSockets, Segment, Setting};
 pub use shares::{SHARES, Share, Shares};
 pub use slot::{
     GroupSlot, KernelSocketSlot, MultiplexerSlot, PoolSlot, QueueSlot, RingSlot, Slot, SocketSlot,
     TcpSlot,
 };
-
-/// File name prefix of every segment; the process id follows.
-pub const FILE_PREFIX: &str = "vmastat.";
+pub use statistics::Statistics;

@@ -1,7 +1,7 @@
 //! Raw memory: the writer's region, the reader's mapping, and entries that outlive both.
 //!
-//! Everything that is not safe Rust is here and in `sys`. The rest of the crate sees `&'static`
-//! references to structures of atomics (writer) and bounds-checked loads (reader).
+//! Everything that is not safe Rust is here and in the modules below. The rest of the crate sees
+//! `&'static` references to structures of atomics (writer) and bounds-checked loads (reader).
 
 use std::fs;
 use std::io;
@@ -10,8 +10,9 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::layout::{CACHE_LINE_BYTES, Header, SectionRow};
+use crate::cache_line::CACHE_LINE_BYTES;
 
+mod entries;
 pub(crate) mod sys;
 mod truncation;
 
@@ -24,25 +25,6 @@ pub use truncation::{survive_truncation, survive_truncations};
 /// The implementor MUST be `repr(C)`, valid for every bit pattern, hold nothing but atomics, have
 /// no drop code, and have an alignment of at most a cache line.
 pub(crate) unsafe trait Shared: Sync + 'static {}
-
-// SAFETY: `repr(C)`, fields are atomics and arrays of atomics.
-unsafe impl Shared for Header {}
-// SAFETY: `repr(C)`, fields are atomics.
-unsafe impl Shared for SectionRow {}
-
-macro_rules! shared_entries {
-    ($( $entry:ident )*) => {
-        $(
-            // SAFETY: `repr(C)`, the table allows field types that are made of atomics only.
-            unsafe impl Shared for crate::schema::$entry {}
-        )*
-    };
-}
-
-shared_entries! {
-    SocketStats RingStats PoolStats ReasonStats SettingStats RuleStats KernelSocketStats NoteStats
-    TcpStats MultiplexerStats QueueStats GroupStats EventStats
-}
 
 /// Zeroed, writable memory of a segment, valid until the process ends.
 ///

@@ -12,7 +12,8 @@ use std::sync::atomic::{Ordering, fence};
 use crate::error::ReadError;
 use crate::layout::SectionRow;
 use crate::mapping::{EntryView, ReadMapping};
-use crate::process::{other_segment_paths, segment_path};
+use crate::names::{other_segment_paths, segment_path};
+use crate::process::process_start_time_ticks;
 use crate::schema::Entry;
 use crate::sections::{SECTIONS, SectionKind, with_sections};
 use checks::{check_header, check_owner, file_status, mappable_bytes};
@@ -166,6 +167,13 @@ impl Reader {
 
     pub fn process(&self) -> &ProcessInfo {
         &self.process
+    }
+
+    /// Whether the process that made the segment still runs.
+    pub fn is_live(&self) -> bool {
+        let process = self.process();
+        process_start_time_ticks(process.pid)
+            .is_some_and(|start| process.start_time_ticks == 0 || process.start_time_ticks == start)
     }
 
     /// How many claims found the section full: what they count is not in the segment.

@@ -2,13 +2,10 @@
 //!
 //! A row of the table below gives a section its number in the file, its name, its entries, how many
 //! there are, and how it is read. From it follow the layout of new segments, the writer's and the
-//! reader's side, [`Statistics`] with its JSON, [`SECTIONS`] for everything that treats all
-//! sections alike, and the documentation.
+//! reader's side, [`Statistics`](crate::Statistics) with its JSON, [`SECTIONS`] for everything that
+//! treats all sections alike, and the documentation.
 
-use crate::error::ReadError;
-use crate::field::Value;
-use crate::reader::Reader;
-use crate::schema::{FieldInfo, Row};
+use crate::schema::FieldInfo;
 
 /// Applies a macro to the table. Columns: number of the section in the file (never used again),
 /// name, entries, how an entry comes to be, how many there are, which of them a reader gets, their
@@ -39,28 +36,28 @@ macro_rules! with_sections {
                 |asked| asked.rules, |it| !it.rule.is_empty(), |it| u64::from(it.place),
                 "rules of libvma.conf; a socket's rule is the place here, plus 1";
             ClosedSockets = 7, closed_sockets: SocketStats => SocketSnapshot, claimed,
-                |_| crate::CLOSED_SOCKETS, |_| true, |it| it.closed,
+                |_| crate::layout::CLOSED_SOCKETS, |_| true, |it| it.closed,
                 "the sockets that were closed last, oldest first";
             KernelSockets = 8, kernel_sockets: KernelSocketStats => KernelSocketSnapshot, claimed by claim_kernel_socket -> KernelSocketSlot,
-                |_| crate::KERNEL_SOCKETS, |it| it.fd >= 0, |it| u64::from(it.slot),
+                |_| crate::layout::KERNEL_SOCKETS, |it| it.fd >= 0, |it| u64::from(it.slot),
                 "sockets of kinds that are never accelerated";
             Notes = 9, notes: NoteStats => NoteSnapshot, claimed,
-                |_| crate::NOTES, |it| !it.text.is_empty(), |it| u64::from(it.slot),
+                |_| crate::layout::NOTES, |it| !it.text.is_empty(), |it| u64::from(it.slot),
                 "what a reader should know of interfaces and the process, in words";
             TcpConnections = 10, tcp_connections: TcpStats => TcpSnapshot, claimed by claim_tcp_connection -> TcpSlot,
                 |asked| asked.connections, |it| it.fd >= 0, |it| u64::from(it.slot),
                 "TCP connections in user space";
             Multiplexers = 11, multiplexers: MultiplexerStats => MultiplexerSnapshot, claimed by claim_multiplexer -> MultiplexerSlot,
-                |_| crate::MULTIPLEXERS, |it| !it.kind.is_empty(), |it| u64::from(it.slot),
+                |_| crate::layout::MULTIPLEXERS, |it| !it.kind.is_empty(), |it| u64::from(it.slot),
                 "poll, select and each epoll set with accelerated sockets in it";
             Queues = 12, queues: QueueStats => QueueSnapshot, claimed by claim_queue -> QueueSlot,
-                |_| crate::QUEUES, |_| true, |it| u64::from(it.slot),
+                |_| crate::layout::QUEUES, |_| true, |it| u64::from(it.slot),
                 "receive queues of the interfaces (CQ)";
             Groups = 13, groups: GroupStats => GroupSnapshot, claimed by claim_group -> GroupSlot,
-                |_| crate::GROUPS, |it| it.group.is_some(), |it| u64::from(it.slot),
+                |_| crate::layout::GROUPS, |it| it.group.is_some(), |it| u64::from(it.slot),
                 "memberships in multicast groups";
             Events = 14, events: EventStats => EventSnapshot, claimed,
-                |_| crate::EVENTS, |_| true, |it| it.order,
+                |_| crate::layout::EVENTS, |_| true, |it| it.order,
                 "the last events outside of the data path, oldest first";
         }
     };
@@ -120,38 +117,6 @@ macro_rules! declare {
                 fields: crate::schema::$stats::FIELDS,
             }, )*
         ];
-
-        /// All of a process's statistics at one moment.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-        #[cfg_attr(feature = "serde", serde(default))]
-        pub struct Statistics {
-            $( #[doc = $help] pub $name: Vec<crate::schema::$snapshot>, )*
-        }
-
-        impl Statistics {
-            /// Reads every section.
-            pub fn read(reader: &Reader) -> Result<Self, ReadError> {
-                Ok(Self { $( $name: reader.$name()?, )* })
-            }
-
-            /// The increase of every counter since `earlier`; what did not exist then counts from
-            /// zero. All else, and sections whose counters are at rest, as they are now.
-            #[must_use]
-            pub fn since(&self, earlier: &Self) -> Self {
-                Self { $( $name: match SectionKind::$kind {
-                    SectionKind::ClosedSockets => self.$name.clone(),
-                    _ => since(&self.$name, &earlier.$name),
-                }, )* }
-            }
-
-            /// The values of every entry, section by section: what [`SectionInfo::fields`] lists,
-            /// in that order.
-            pub fn rows(&self) -> Vec<(&'static SectionInfo, Vec<Vec<Value>>)> {
-                let values = [ $( self.$name.iter().map(Row::values).collect::<Vec<_>>(), )* ];
-                SECTIONS.iter().zip(values).collect()
-            }
-        }
     };
 }
 
@@ -165,16 +130,4 @@ impl SectionKind {
             .find(|section| section.kind == self)
             .map_or("", |section| section.name)
     }
-}
-
-/// Pairs entries by place and generation. A new user of a place is not compared with the old one.
-fn since<S: Row>(current: &[S], earlier: &[S]) -> Vec<S> {
-    let key = |entry: &S| (entry.place(), entry.generation());
-    let earlier: std::collections::HashMap<_, _> =
-        earlier.iter().map(|entry| (key(entry), entry)).collect();
-    let change = |entry: &S| match earlier.get(&key(entry)) {
-        Some(before) => entry.since(before),
-        None => entry.clone(),
-    };
-    current.iter().map(change).collect()
 }

@@ -10,9 +10,11 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::control::{self, ControlSocket};
 use crate::error::CreateError;
-use crate::layout::{Capacity, Header, Plan, SectionRow};
+use crate::layout::{Header, SectionRow};
+use crate::listing;
 use crate::mapping::{Region, sys};
-use crate::process;
+use crate::names;
+use crate::plan::{Capacity, Plan};
 use crate::reader::Reader;
 use crate::schema::SocketStats;
 
@@ -88,7 +90,7 @@ impl Segment {
             // give it back.
             Err(error) if sys::is_of_another_user(&path) => {
                 // Those of programs that this process ran before.
-                for left in process::other_segment_paths(dir, pid) {
+                for left in names::other_segment_paths(dir, pid) {
                     let left = CString::new(left.into_os_string().into_vec());
                     let left = left.iter().filter(|left| !sys::is_of_another_user(left));
                     left.for_each(|left| drop(sys::unlink(left)));
@@ -214,7 +216,7 @@ impl Segment {
     /// The processes that have published in the same directory, by the names of their files: some
     /// may be gone.
     pub fn publishers(&self) -> Vec<u32> {
-        self.directory().map_or_else(Vec::new, process::publishers)
+        self.directory().map_or_else(Vec::new, listing::publishers)
     }
 
     /// What a process of [`publishers`](Self::publishers) shows. `None`: it does not, or may not be

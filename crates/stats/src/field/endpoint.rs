@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+use crate::field::value::Value;
 use crate::field::versioned::{self, COPY_WORDS, Versioned};
-use crate::field::{Field, Value};
+use crate::field::{Field, FieldKind};
 use crate::mapping::EntryView;
-use crate::schema::FieldKind;
 
 /// An address and a port that change together.
 ///

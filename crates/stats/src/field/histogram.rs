@@ -4,9 +4,9 @@ use std::array;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::field::{Field, Value};
+use crate::field::value::Value;
+use crate::field::{Field, FieldKind};
 use crate::mapping::EntryView;
-use crate::schema::FieldKind;
 
 /// The first bucket ends here, nanoseconds, as a power of two.
 const FIRST_BITS: u32 = 5;

@@ -3,9 +3,9 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::field::{Field, Value};
+use crate::field::value::Value;
+use crate::field::{Field, FieldKind};
 use crate::mapping::EntryView;
-use crate::schema::FieldKind;
 
 /// Codes that are counted apart, 0 up to this number, exclusive. What has a higher one is counted
 /// with the highest of these.

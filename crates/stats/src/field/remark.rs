@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::field::text::{cut, decode, word};
-use crate::field::{Field, Value};
+use crate::field::value::Value;
+use crate::field::{Field, FieldKind};
 use crate::mapping::EntryView;
-use crate::schema::FieldKind;
 
 /// Text of at most 8 × `WORDS` bytes, padded with zeros, that may be replaced at any time.
 ///

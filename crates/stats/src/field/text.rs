@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::field::{Field, Value};
+use crate::field::value::Value;
+use crate::field::{Field, FieldKind};
 use crate::mapping::EntryView;
-use crate::schema::FieldKind;
 
 /// Text of at most 8 × `WORDS` bytes, padded with zeros.
 ///

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use crate::field::{Distribution, ReasonCounts};
+use crate::field::histogram::Distribution;
+use crate::field::reasons::ReasonCounts;
 
 /// What a field of a snapshot holds, for those who treat all fields alike.
 #[derive(Clone, Debug, PartialEq, Eq)]

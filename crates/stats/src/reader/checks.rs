@@ -8,7 +8,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::{ProcessInfo, Section, Sections};
 use crate::error::ReadError;
-use crate::field::{Field, Text};
+use crate::field::Field;
+use crate::field::text::Text;
 use crate::layout::{
     Header, LAYOUT_MAJOR, MAGIC, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_FILE_BYTES, MAX_SECTIONS,
     SectionRow,

@@ -1,8 +1,80 @@
 //! What an entry's table becomes.
 
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::field::remark::Remark;
+use crate::field::text::Text;
+use crate::mapping::EntryView;
+use crate::schema::row::Row;
+use crate::shares::SHARES;
+
+/// What the segment's code needs of every entry.
+pub(crate) trait Entry: Default {
+    type Snapshot: Row;
+
+    fn head(&self) -> &Head;
+
+    /// All fields as in a fresh entry; the generation stays.
+    fn reset(&self);
+
+    /// Takes over all fields of another entry; the generation stays.
+    fn copy_from(&self, other: &Self);
+
+    /// Counters and peaks begin anew.
+    fn zero(&self);
+
+    /// Reads the fields once; the caller checks the generation around it.
+    fn read(entry: &EntryView<'_>, index: u32, generation: u64) -> Self::Snapshot;
+}
+
+/// First word of every entry: odd while the entry is in use, even while it is free, one more at
+/// each change, so a reader that sees the same odd value before and after has read one user's data.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Head {
+    generation: AtomicU64,
+}
+
+impl Head {
+    /// Whether the entry is in use.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.generation.load(Ordering::Relaxed).is_multiple_of(2)
+    }
+
+    /// Makes a reset entry visible.
+    pub(crate) fn open(&self) {
+        // Even, unless the file was damaged.
+        let next = self.generation.load(Ordering::Relaxed).wrapping_add(1) | 1;
+        self.generation.store(next, Ordering::Release);
+    }
+
+    /// Takes the entry away from readers, before the next user resets it.
+    pub(crate) fn close(&self) {
+        // Odd, unless the file was damaged.
+        let next = (self.generation.load(Ordering::Relaxed) | 1).wrapping_add(1);
+        self.generation.store(next, Ordering::Release);
+        // Everything that the next user stores comes after the even generation.
+        fence(Ordering::Release);
+    }
+}
+
+pub(crate) type Text16 = Text<2>;
+pub(crate) type Text64 = Text<8>;
+pub(crate) type Text128 = Text<16>;
+pub(crate) type Text192 = Text<24>;
+pub(crate) type Text256 = Text<32>;
+pub(crate) type Remark120 = Remark<15>;
+
+/// What all shares of a counter have counted: the first at `offset`, and each a line behind the
+/// other. What an older layout does not have reads as 0.
+pub(crate) fn sum_of_shares(entry: &EntryView<'_>, offset: usize, line_bytes: usize) -> u64 {
+    let shares = (0..SHARES).map(|share| entry.load_u64(offset.saturating_add(share * line_bytes)));
+    shares.fold(0, u64::wrapping_add)
+}
+
 /// Makes an entry of its table: name, type, unit and meaning of every field. The first group shares
 /// a cache line with the entry's generation, every further group starts a line of its own. A group
-/// after `+` has [`SHARES`](crate::SHARES) lines, which readers add up.
+/// after `+` has [`SHARES`] lines, which readers add up.
 macro_rules! entry {
     (
         $(#[$stats_doc:meta])* $stats:ident,
@@ -19,9 +91,12 @@ macro_rules! entry {
         #[derive(Debug, Default)]
         #[repr(C, align(64))]
         pub struct $stats {
-            head: $crate::schema::Head,
+            head: $crate::schema::entry::Head,
             $( #[doc = $help] pub $name: $type, )*
-            $( $line: $crate::schema::LineStart, $( #[doc = $line_help] pub $line_name: $line_type, )* )*
+            $(
+                $line: $crate::cache_line::LineStart,
+                $( #[doc = $line_help] pub $line_name: $line_type, )*
+            )*
             $(
                 /// The first is everybody's, each other of one thread: see
                 /// [`Shares`](crate::Shares).
@@ -37,16 +112,17 @@ macro_rules! entry {
                 $( #[doc = $share_help] pub $share_name: Counter, )*
             }
 
-            const _: () = assert!(size_of::<$share>() == $crate::layout::CACHE_LINE_BYTES);
+            const _: () = assert!(size_of::<$share>() == $crate::cache_line::CACHE_LINE_BYTES);
             const _: () = assert!(
-                std::mem::offset_of!($stats, $shares).is_multiple_of($crate::layout::CACHE_LINE_BYTES)
+                std::mem::offset_of!($stats, $shares)
+                    .is_multiple_of($crate::cache_line::CACHE_LINE_BYTES)
             );
         )?
 
         impl $stats {
             /// Every field in the order of the file.
-            pub const FIELDS: &'static [$crate::schema::FieldInfo] = &[
-                $( $crate::schema::FieldInfo {
+            pub const FIELDS: &'static [$crate::schema::row::FieldInfo] = &[
+                $( $crate::schema::row::FieldInfo {
                     name: stringify!($name),
                     kind: <$type as $crate::field::Field>::KIND,
                     type_name: stringify!($type),
@@ -54,7 +130,7 @@ macro_rules! entry {
                     help: $help,
                     offset: std::mem::offset_of!(Self, $name),
                 }, )*
-                $( $( $crate::schema::FieldInfo {
+                $( $( $crate::schema::row::FieldInfo {
                     name: stringify!($line_name),
                     kind: <$line_type as $crate::field::Field>::KIND,
                     type_name: stringify!($line_type),
@@ -62,7 +138,7 @@ macro_rules! entry {
                     help: $line_help,
                     offset: std::mem::offset_of!(Self, $line_name),
                 }, )* )*
-                $( $( $crate::schema::FieldInfo {
+                $( $( $crate::schema::row::FieldInfo {
                     name: stringify!($share_name),
                     kind: <Counter as $crate::field::Field>::KIND,
                     type_name: "Counter",
@@ -75,16 +151,16 @@ macro_rules! entry {
         }
 
         const _: () = assert!(std::mem::offset_of!($stats, head) == 0);
-        const _: () = assert!(align_of::<$stats>() == $crate::layout::CACHE_LINE_BYTES);
-        const _: () = assert!(size_of::<$stats>() % $crate::layout::CACHE_LINE_BYTES == 0);
+        const _: () = assert!(align_of::<$stats>() == $crate::cache_line::CACHE_LINE_BYTES);
+        const _: () = assert!(size_of::<$stats>() % $crate::cache_line::CACHE_LINE_BYTES == 0);
         $( const _: () = assert!(
-            std::mem::offset_of!($stats, $line) % $crate::layout::CACHE_LINE_BYTES == 0
+            std::mem::offset_of!($stats, $line) % $crate::cache_line::CACHE_LINE_BYTES == 0
         ); )*
 
-        impl $crate::schema::Entry for $stats {
+        impl $crate::schema::entry::Entry for $stats {
             type Snapshot = $snapshot;
 
-            fn head(&self) -> &$crate::schema::Head {
+            fn head(&self) -> &$crate::schema::entry::Head {
                 &self.head
             }
 
@@ -123,7 +199,7 @@ macro_rules! entry {
                     $( $name: <$type>::read(entry, std::mem::offset_of!($stats, $name)), )*
                     $( $( $line_name:
                         <$line_type>::read(entry, std::mem::offset_of!($stats, $line_name)), )* )*
-                    $( $( $share_name: $crate::schema::sum_of_shares(
+                    $( $( $share_name: $crate::schema::entry::sum_of_shares(
                         entry,
                         std::mem::offset_of!($stats, $shares)
                             + std::mem::offset_of!($share, $share_name),
@@ -148,8 +224,8 @@ macro_rules! entry {
             $( $( #[doc = $share_help] pub $share_name: u64, )* )?
         }
 
-        impl $crate::schema::Row for $snapshot {
-            const FIELDS: &'static [$crate::schema::FieldInfo] = $stats::FIELDS;
+        impl $crate::schema::row::Row for $snapshot {
+            const FIELDS: &'static [$crate::schema::row::FieldInfo] = $stats::FIELDS;
 
             fn place(&self) -> u32 {
                 self.$index
@@ -159,7 +235,7 @@ macro_rules! entry {
                 self.generation
             }
 
-            fn values(&self) -> Vec<$crate::field::Value> {
+            fn values(&self) -> Vec<$crate::field::value::Value> {
                 use $crate::field::Field;
                 vec![
                     $( <$type>::shown(&self.$name), )*
@@ -199,8 +275,24 @@ macro_rules! snapshot_type {
     (Text192) => { String };
     (Text256) => { String };
     (Remark120) => { String };
-    (ReasonCounters) => { $crate::field::ReasonCounts };
-    (Histogram) => { $crate::field::Distribution };
+    (ReasonCounters) => { $crate::field::reasons::ReasonCounts };
+    (Histogram) => { $crate::field::histogram::Distribution };
 }
 
 pub(super) use {entry, snapshot_type};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_generation_is_odd_while_in_use() {
+        let head = Head::default();
+        let generation = || head.generation.load(Ordering::Relaxed);
+        assert_eq!(generation(), 0);
+        head.open();
+        assert_eq!(generation(), 1);
+        head.close();
+        assert_eq!(generation(), 2);
+    }
+}

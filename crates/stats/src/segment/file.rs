@@ -6,10 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::FILE_PREFIX;
 use crate::error::CreateError;
 use crate::mapping::sys;
-use crate::process::TAG_DIGITS;
+use crate::names::{FILE_PREFIX, TAG_DIGITS};
 
 /// `<dir>/vmastat.<pid>`, absolute: the program may change its working directory before it ends.
 pub(super) fn file_path(dir: &Path, pid: u32) -> Result<CString, CreateError> {

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::layout::{Header, LAYOUT_MAJOR, LAYOUT_MINOR, MAGIC, Plan, SectionRow, bytes_of};
+use crate::layout::{Header, LAYOUT_MAJOR, LAYOUT_MINOR, MAGIC, SectionRow, bytes_of};
 use crate::mapping::sys;
+use crate::plan::Plan;
 use crate::process;
 use crate::sections::SECTIONS;
 

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::layout::{GROWTH, Placement, Plan, SectionRow};
+use crate::layout::{GROWTH, SectionRow};
 use crate::lease::Leases;
 use crate::mapping::{Region, Shared, populate, sys};
+use crate::plan::{Placement, Plan};
 use crate::schema::Entry;
 use crate::sections::with_sections;
 use crate::segment::Segment;

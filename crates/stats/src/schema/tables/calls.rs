@@ -2,10 +2,10 @@
 
 use std::mem::offset_of;
 
-use crate::field::{Counter, Descriptor, Gauge, Number};
-use crate::layout::CACHE_LINE_BYTES;
-use crate::schema::Text16;
-use crate::schema::entry::entry;
+use crate::cache_line::CACHE_LINE_BYTES;
+use crate::counter::{Counter, Gauge};
+use crate::field::scalar::{Descriptor, Number};
+use crate::schema::entry::{Text16, entry};
 use crate::shares::SHARES;
 
 entry! {

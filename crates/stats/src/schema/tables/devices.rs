@@ -2,10 +2,10 @@
 
 use std::mem::offset_of;
 
-use crate::field::{Counter, Gauge, LargeNumber, Number, Peak};
-use crate::layout::CACHE_LINE_BYTES;
-use crate::schema::Text16;
-use crate::schema::entry::entry;
+use crate::cache_line::CACHE_LINE_BYTES;
+use crate::counter::{Counter, Gauge, Peak};
+use crate::field::scalar::{LargeNumber, Number};
+use crate::schema::entry::{Text16, entry};
 
 entry! {
     /// What one ring (a network interface's queues as one user space path) is and what it did.

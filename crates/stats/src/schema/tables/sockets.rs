@@ -2,13 +2,18 @@
 
 use std::mem::offset_of;
 
-use crate::field::{
-    Counter, Descriptor, Endpoint, Flag, Gauge, Histogram, LargeNumber, Number, Peak,
-    ReasonCounters,
-};
-use crate::layout::CACHE_LINE_BYTES;
-use crate::schema::Remark120;
-use crate::schema::entry::entry;
+use crate::cache_line::CACHE_LINE_BYTES;
+use crate::counter::{Counter, Gauge, Peak};
+use crate::field::endpoint::Endpoint;
+use crate::field::histogram::Histogram;
+use crate::field::reasons::ReasonCounters;
+use crate::field::scalar::{Descriptor, Flag, LargeNumber, Number};
+use crate::schema::entry::{Remark120, entry};
+
+/// [`SocketStats::protocol`] of a TCP socket (IANA protocol number).
+pub const PROTOCOL_TCP: u32 = 6;
+/// [`SocketStats::protocol`] of a UDP socket (IANA protocol number).
+pub const PROTOCOL_UDP: u32 = 17;
 
 entry! {
     /// What one socket is and what it did.
@@ -173,3 +178,21 @@ const _: () = assert!(offset_of!(SocketStats, tx_packets) == 320);
 const _: () = assert!(offset_of!(SocketStats, detail) == 384);
 const _: () = assert!(offset_of!(SocketStats, rx_os_reasons) == 512);
 const _: () = assert!(offset_of!(SocketStats, tx_os_reasons) == 1024);
+
+impl SocketStats {
+    /// Records that the socket runs in user space.
+    pub fn set_offloaded(&self) {
+        self.rule.set(0);
+        self.offloaded.publish(true);
+        self.reason.publish(0);
+    }
+
+    /// Records that the kernel serves the socket and why: a reason, and the number of the rule
+    /// behind it or 0. Both are stored first, so a reader never sees "not offloaded" with a reason
+    /// of the past.
+    pub fn set_not_offloaded(&self, reason: u32, rule: u32) {
+        self.rule.set(rule);
+        self.reason.publish(reason);
+        self.offloaded.publish(false);
+    }
+}

@@ -1,9 +1,9 @@
 //! What is said in words: reasons, parameters, rules, notes and events.
 
-use crate::field::{Counter, LargeNumber};
-use crate::layout::CACHE_LINE_BYTES;
-use crate::schema::entry::entry;
-use crate::schema::{Text16, Text64, Text128, Text192, Text256};
+use crate::cache_line::CACHE_LINE_BYTES;
+use crate::counter::Counter;
+use crate::field::scalar::LargeNumber;
+use crate::schema::entry::{Text16, Text64, Text128, Text192, Text256, entry};
 
 entry! {
     /// How often sockets were left to the kernel for one reason.
