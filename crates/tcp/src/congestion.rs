@@ -22,12 +22,14 @@
 
 mod algorithm;
 mod bbr;
+mod controller;
 mod cubic;
 mod hystart;
 mod new_reno;
 mod none;
 mod prr;
 mod spurious;
+mod state;
 mod usage;
 mod window;
 
@@ -35,70 +37,18 @@ use core::time::Duration;
 
 use crate::{CongestionAlgorithm, Instant, SeqNumber};
 
-use bbr::{Bbr, LostSegment};
+use bbr::Bbr;
+use bbr::episode::LostSegment;
+use controller::Controller;
 use cubic::Cubic;
 use new_reno::NewReno;
 use none::Uncontrolled;
 use prr::Prr;
-use spurious::Before;
+use state::{Before, State, controller};
 use usage::Usage;
 
 pub use bbr::{BbrInfo, PathFacts};
-pub use window::{Ack, Reduction, Transmission, Window};
-
-/// No window grows beyond what window scaling can express (RFC 7323 §2.3).
-pub const MAX_CWND: u32 = 1 << 30;
-
-/// What differs between the algorithms.
-trait Controller: Sized {
-    /// Grows the window. Called outside of fast recovery, while the sender uses its window.
-    fn on_ack(&mut self, window: &mut Window, ack: &Ack);
-
-    /// Acknowledged while the sender did not use its window: time passes that must not count (RFC
-    /// 9438 §5.8).
-    fn on_unused_window(&mut self, now: Instant);
-
-    /// Loss, a congestion mark or the first timeout of an episode: the new `ssthresh`.
-    fn on_reduction(&mut self, window: &Window, now: Instant) -> u32;
-
-    /// The retransmission timer has expired.
-    fn on_rto(&mut self);
-
-    /// The window is about to be reduced: gives the state that [`Self::on_spurious`] needs to take
-    /// that back. What the algorithm does not need after the reduction is moved there instead of
-    /// copied.
-    fn checkpoint(&mut self) -> Self;
-
-    /// The last reduction was not needed; its effects on the algorithm's state, which was `before`
-    /// then, are taken back.
-    fn on_spurious(&mut self, before: Self);
-
-    /// Nothing was in flight for `idle`.
-    fn on_idle(&mut self, idle: Duration);
-}
-
-#[derive(Clone, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "in place beside the window: no pointer to follow for each acknowledgement"
-)]
-enum State {
-    NewReno(NewReno),
-    Cubic(Cubic),
-    Uncontrolled(Uncontrolled),
-}
-
-/// Calls the controller's method without an indirect call.
-macro_rules! controller {
-    ($state:expr, $method:ident($($argument:expr),*)) => {
-        match $state {
-            State::NewReno(controller) => controller.$method($($argument),*),
-            State::Cubic(controller) => controller.$method($($argument),*),
-            State::Uncontrolled(controller) => controller.$method($($argument),*),
-        }
-    };
-}
-use controller;
+pub use window::{Ack, MAX_CWND, Reduction, Transmission, Window, initial_window};
 
 /// Where a connection is between reductions.
 #[derive(Clone, Copy, Debug)]
@@ -466,15 +416,6 @@ impl Congestion {
     const fn is_uncontrolled(&self) -> bool {
         matches!(self.state, State::Uncontrolled(_))
     }
-}
-
-/// RFC 6928 §2: `min (10*MSS, max (2*MSS, 14600))`, where another number of segments may stand for
-/// ten.
-#[must_use]
-pub fn initial_window(mss: u32, segments: u8) -> u32 {
-    let segments = u32::from(segments.max(1));
-    let most = mss.saturating_mul(segments);
-    most.min(mss.saturating_mul(2).max(segments.saturating_mul(1460)))
 }
 
 #[cfg(test)]

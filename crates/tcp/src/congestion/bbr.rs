@@ -8,9 +8,10 @@
 //! 2 % of it were lost while the sender probed, in the short term the rate at which the path
 //! delivers after a loss.
 //!
-//! The modules are the sections of the draft: what an acknowledgement measures (`samples`), the
-//! model of the path (`model`), the states (`startup`, `probe_bw`, `probe_rtt`), losses (`loss`),
-//! and what the sender is told (`control`).
+//! The modules are the sections of the draft: what an acknowledgement measures (`samples`) and what
+//! the model of the path learns of it (`update_model`), the states (`startup`, `probe_bw`,
+//! `probe_rtt`), losses (`loss`), and what the sender is told (`control`). What they keep is in the
+//! others.
 //!
 //! Differences from the draft:
 //! * What is known at a transmission is kept for those of one moment together (`samples`).
@@ -21,44 +22,35 @@
 //! * `BBR.extra_acked` is the highest of five to ten round trips instead of ten (as Linux's BBR has
 //!   it).
 
+mod amounts;
 mod control;
+pub(super) mod episode;
+mod full_pipe;
 mod loss;
+mod min_rtt;
 mod model;
 mod probe_bw;
 mod probe_rtt;
+mod probing;
 mod samples;
 mod startup;
+mod state;
+mod update_model;
 
 use core::time::Duration;
 
+use crate::Instant;
 use crate::time::Nanos;
-use crate::{Instant, SeqNumber};
 
-use super::{Ack, Transmission, Window};
+use super::window::{Ack, Transmission, Window};
 
-use loss::{Losses, Undo};
+use episode::{Losses, Undo};
+use full_pipe::FullPipe;
+use min_rtt::MinRtt;
 use model::{Aggregation, Bandwidth, Bounds, Latest, Rounds};
-use probe_bw::{Cycle, Probing};
-use probe_rtt::MinRtt;
+use probing::Probing;
 use samples::Sampler;
-use startup::FullPipe;
-
-/// "Infinity" of what is compared as a rate or an amount.
-const UNBOUNDED_RATE: u64 = u64::MAX;
-const UNBOUNDED: u32 = u32::MAX;
-
-/// `BBR.state`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The rate doubles each round trip until it does not help any more.
-    Startup,
-    /// The queue that this has made runs empty. Since that round trip.
-    Drain { since: u32 },
-    /// The cycle of a connection that knows its path.
-    ProbeBw(Cycle),
-    /// Little is in flight, so that the queue is empty and the round trip short.
-    ProbeRtt,
-}
+use state::{Cycle, State};
 
 /// What `TCP_CC_INFO` tells (`struct tcp_bbr_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,33 +247,6 @@ impl Bbr {
 
 /// `InitPacingRate` without a measurement: a millisecond.
 const NOMINAL_RTT: u64 = 1_000_000;
-
-/// A lost segment, as it was sent last.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LostSegment {
-    pub(super) seq: SeqNumber,
-    pub(super) len: u32,
-    pub(super) sent_at: Instant,
-}
-
-/// What goes over a path of `rate` octets a second in `nanos`.
-fn octets_in(rate: u64, nanos: u64) -> u64 {
-    match rate.checked_mul(nanos) {
-        Some(product) => product / 1_000_000_000,
-        // More than 18 GB/s for a second.
-        None => (rate / 1_000_000).saturating_mul(nanos / 1000),
-    }
-}
-
-/// `percent` of an amount, in octets.
-fn percent_of(octets: u64, percent: u32) -> u64 {
-    octets.saturating_mul(u64::from(percent)) / 100
-}
-
-/// As an amount in flight.
-fn octets(amount: u64) -> u32 {
-    u32::try_from(amount).unwrap_or(UNBOUNDED)
-}
 
 #[cfg(test)]
 mod tests;

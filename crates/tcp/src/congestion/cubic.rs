@@ -13,8 +13,9 @@ use core::time::Duration;
 use crate::Instant;
 use crate::time::Nanos;
 
+use super::controller::Controller;
 use super::hystart::HyStart;
-use super::{Ack, Controller, MAX_CWND, Window};
+use super::window::{Ack, MAX_CWND, Window};
 
 /// §4.6: `beta_cubic` is 7/10.
 const BETA_TENTHS: u32 = 7;

@@ -29,7 +29,7 @@ use core::time::Duration;
 use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 
-use super::{Ack, Window};
+use super::window::{Ack, Window};
 
 /// `hystart_low_window`, in segments: what a smaller window overflows is no queue.
 const LOW_WINDOW: u32 = 16;

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use crate::Instant;
 
-use super::{Ack, Controller, MAX_CWND, Window};
+use super::controller::Controller;
+use super::window::{Ack, MAX_CWND, Window};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NewReno {

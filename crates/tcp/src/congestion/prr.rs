@@ -1,7 +1,7 @@
 //! Proportional rate reduction (RFC 9937): spreads the reduction of the window over the round trip
 //! of recovery.
 
-use super::Window;
+use super::window::Window;
 
 /// The variables of RFC 9937 §6, in octets.
 #[derive(Clone, Copy, Debug)]

@@ -5,18 +5,10 @@
 
 use crate::Instant;
 
-use super::{Congestion, Controller, Phase, State, Window, controller};
-
-/// What a reduction changed.
-#[derive(Clone, Debug)]
-pub(super) struct Before {
-    window: Window,
-    state: State,
-    /// The part of the window that was used, of which the reduction left a portion.
-    reduced: u32,
-    /// The reduction before, if it is in doubt as well.
-    earlier: Option<Box<Self>>,
-}
+use super::controller::Controller;
+use super::state::{Before, State, controller};
+use super::window::Window;
+use super::{Congestion, Phase};
 
 impl Congestion {
     /// The window is about to be reduced: it and the algorithm's state were `window` and `state`.
@@ -84,27 +76,6 @@ impl Congestion {
             }
         }
         self.before_reduction = Some(last);
-    }
-}
-
-impl State {
-    pub(super) fn checkpoint(&mut self) -> Self {
-        match self {
-            Self::NewReno(controller) => Self::NewReno(controller.checkpoint()),
-            Self::Cubic(controller) => Self::Cubic(controller.checkpoint()),
-            Self::Uncontrolled(controller) => Self::Uncontrolled(controller.checkpoint()),
-        }
-    }
-
-    fn restore(&mut self, before: Self) {
-        match (self, before) {
-            (Self::NewReno(controller), Self::NewReno(before)) => controller.on_spurious(before),
-            (Self::Cubic(controller), Self::Cubic(before)) => controller.on_spurious(before),
-            (Self::Uncontrolled(controller), Self::Uncontrolled(before)) => {
-                controller.on_spurious(before);
-            }
-            (Self::NewReno(_) | Self::Cubic(_) | Self::Uncontrolled(_), _) => {}
-        }
     }
 }
 

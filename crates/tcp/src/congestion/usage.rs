@@ -3,7 +3,7 @@
 
 use crate::SeqNumber;
 
-use super::Window;
+use super::window::Window;
 
 /// What was in flight at most during the last round trip (Linux: `tcp_cwnd_validate`).
 #[derive(Clone, Copy, Debug, Default)]

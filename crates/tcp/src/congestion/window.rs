@@ -1,7 +1,11 @@
 //! The congestion window, and what happens to it.
 
-use super::*;
+use core::time::Duration;
+
 use crate::{Instant, SeqNumber};
+
+/// No window grows beyond what window scaling can express (RFC 7323 §2.3).
+pub const MAX_CWND: u32 = 1 << 30;
 
 /// What an acknowledgement tells.
 #[derive(Clone, Copy, Debug)]
@@ -92,4 +96,13 @@ impl Window {
     pub(super) fn at_least_two_segments(&self, ssthresh: u32) -> u32 {
         ssthresh.max(self.mss.saturating_mul(2))
     }
+}
+
+/// RFC 6928 §2: `min (10*MSS, max (2*MSS, 14600))`, where another number of segments may stand for
+/// ten.
+#[must_use]
+pub fn initial_window(mss: u32, segments: u8) -> u32 {
+    let segments = u32::from(segments.max(1));
+    let most = mss.saturating_mul(segments);
+    most.min(mss.saturating_mul(2).max(segments.saturating_mul(1460)))
 }

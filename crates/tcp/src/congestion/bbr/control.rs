@@ -1,9 +1,10 @@
 //! What the sender is told: rate, quantum and window (section "Updating Control Parameters").
 
-use super::probe_bw::Cycle;
+use super::amounts::{UNBOUNDED, octets, octets_in, percent_of};
 use super::samples::Sample;
-use super::{Bbr, NOMINAL_RTT, State, UNBOUNDED, Window, octets, octets_in, percent_of};
-use crate::congestion::MAX_CWND;
+use super::state::{Cycle, State};
+use super::{Bbr, NOMINAL_RTT};
+use crate::congestion::window::{MAX_CWND, Window};
 
 /// `BBR.PacingMarginPercent`: the rate is so much below what the model says.
 const PACING_MARGIN: u64 = 1;

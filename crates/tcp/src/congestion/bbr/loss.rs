@@ -2,38 +2,16 @@
 //! the Model Upon Packet Loss", "Updating the Model Upon Detecting a Spurious Loss Recovery" and
 //! "Modulating cwnd in Loss Recovery").
 
-use crate::{Instant, SeqNumber};
-
+use super::Bbr;
+use super::amounts::{octets, percent_of};
+use super::episode::{LostSegment, Undo};
 use super::model::BETA;
-use super::probe_bw::Cycle;
-use super::{Bbr, LostSegment, State, Window, octets, percent_of};
+use super::state::{Cycle, State};
+use crate::Instant;
+use crate::congestion::window::Window;
 
 /// `BBR.LossThresh`, in percent.
 const LOSS_THRESH: u64 = 2;
-/// `BBRStartupFullLossCnt`
-pub(super) const STARTUP_LOST_RANGES: u32 = 6;
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Losses {
-    /// The round trip in which recovery began that goes on.
-    pub(super) recovering_since: Option<u32>,
-    /// Ranges of the stream that were lost in this round trip.
-    pub(super) ranges_in_round: u32,
-    last_end: Option<SeqNumber>,
-    /// The state for undoing was saved, for recovery that is about to begin.
-    is_saved: bool,
-}
-
-/// What a spurious recovery has to give back.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Undo {
-    /// `BBR.undo_state`: losses ended it.
-    pub(super) state: Option<State>,
-    bw_shortterm: u64,
-    inflight_shortterm: u32,
-    inflight_longterm: u32,
-}
-
 impl Bbr {
     /// `HandleLostPacket`
     pub(in crate::congestion) fn on_lost(

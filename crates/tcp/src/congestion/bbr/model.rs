@@ -1,17 +1,11 @@
-//! The model of the path: its rate, what of it can be used, and how acknowledgements come in lumps
-//! (section "Updating Network Path Model Parameters").
+//! The model of the path: its rate, what of it can be used, and how acknowledgements come in lumps.
 
-use crate::Instant;
-
-use super::control::without_margin;
+use super::amounts::{UNBOUNDED, UNBOUNDED_RATE};
 use super::samples::Sample;
-use super::{Bbr, UNBOUNDED, UNBOUNDED_RATE, Window, octets, octets_in, percent_of};
+use crate::Instant;
 
 /// `BBR.Beta`, in percent.
 pub(super) const BETA: u32 = 70;
-/// Round trips of one of the two parts of the window of `BBR.extra_acked`:
-/// `BBR.ExtraAckedFilterLen` is both.
-const HALF_EXTRA_ACKED_ROUNDS: u32 = 5;
 
 /// Round trips counted by what is delivered.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +23,7 @@ impl Rounds {
     }
 
     /// `UpdateRound`. Returns whether one begins.
-    fn update(&mut self, sample: &Sample, delivered: u64) -> bool {
+    pub(super) fn update(&mut self, sample: &Sample, delivered: u64) -> bool {
         self.has_started = sample.has_data && sample.prior_delivered >= self.next_delivered;
         if self.has_started {
             self.start(delivered);
@@ -52,7 +46,7 @@ impl Bandwidth {
         self.last_cycle.max(self.this_cycle)
     }
 
-    fn update(&mut self, sample: &Sample) {
+    pub(super) fn update(&mut self, sample: &Sample) {
         if sample.rate > 0 && (sample.rate >= self.max() || !sample.is_app_limited) {
             self.this_cycle = self.this_cycle.max(sample.rate);
         }
@@ -97,7 +91,7 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latest {
     /// `BBR.bw_latest`, `BBR.inflight_latest`
-    bw: u64,
+    pub(super) bw: u64,
     pub(super) inflight: u64,
     /// `BBR.loss_round_delivered`
     round_delivered: u64,
@@ -148,8 +142,8 @@ impl Latest {
 /// How much more is acknowledged at times than the rate lets expect.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Aggregation {
-    since: Instant,
-    delivered: u64,
+    pub(super) since: Instant,
+    pub(super) delivered: u64,
     /// The highest of the last round trips, and of those before.
     recent: u32,
     earlier: u32,
@@ -167,67 +161,12 @@ impl Aggregation {
         self.recent.max(self.earlier)
     }
 
-    fn take(&mut self, extra: u32, round: u32, rounds: u32) {
+    pub(super) fn take(&mut self, extra: u32, round: u32, rounds: u32) {
         if round.wrapping_sub(self.recent_since) >= rounds {
             self.earlier = self.recent;
             self.recent = 0;
             self.recent_since = round;
         }
         self.recent = self.recent.max(extra);
-    }
-}
-
-impl Bbr {
-    /// `UpdateCongestionSignals`, with `UpdateMaxBw` and `AdaptLowerBoundsFromCongestion`.
-    pub(super) fn update_congestion_signals(&mut self, sample: &Sample, window: &Window) {
-        if self.rounds.update(sample, self.sampler.delivered()) {
-            self.probing.count_round();
-        }
-        self.bandwidth.update(sample);
-        if !self.latest.has_round_started {
-            return;
-        }
-        if self.latest.is_loss_in_round && !self.is_accelerating() {
-            self.lower_short_term(window);
-        }
-        self.latest.is_loss_in_round = false;
-    }
-
-    /// `InitLowerBounds` and `LossLowerBounds`. The sender's own margin is no sign of congestion:
-    /// with it in the bounds each of many rounds that lose a segment by chance would take another
-    /// percent of the rate.
-    fn lower_short_term(&mut self, window: &Window) {
-        let bounds = &mut self.bounds;
-        if bounds.bw_shortterm == UNBOUNDED_RATE {
-            bounds.bw_shortterm = self.bandwidth.max();
-        }
-        if bounds.inflight_shortterm == UNBOUNDED {
-            bounds.inflight_shortterm = window.cwnd;
-        }
-        let reduced = percent_of(bounds.bw_shortterm, BETA);
-        bounds.bw_shortterm = without_margin(self.latest.bw).max(reduced);
-        let reduced = percent_of(bounds.inflight_shortterm.into(), BETA);
-        bounds.inflight_shortterm = octets(without_margin(self.latest.inflight).max(reduced));
-    }
-
-    /// `UpdateACKAggregation`
-    pub(super) fn update_aggregation(&mut self, sample: &Sample, window: &Window, now: Instant) {
-        let expected = octets_in(self.bw, now.nanos_since(self.aggregation.since));
-        let expected = if self.aggregation.delivered <= expected {
-            self.aggregation.restart(now);
-            0
-        } else {
-            expected
-        };
-        let newly_acked = u64::from(sample.newly_acked);
-        self.aggregation.delivered = self.aggregation.delivered.saturating_add(newly_acked);
-        let extra = self.aggregation.delivered.saturating_sub(expected);
-        let extra = octets(extra).min(window.cwnd);
-        let rounds = if self.full_pipe.is_reached {
-            HALF_EXTRA_ACKED_ROUNDS
-        } else {
-            1
-        };
-        self.aggregation.take(extra, self.rounds.count, rounds);
     }
 }

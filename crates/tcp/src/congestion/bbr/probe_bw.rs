@@ -2,114 +2,18 @@
 
 use crate::Instant;
 
+use super::amounts::{UNBOUNDED, octets, percent_of};
+use super::probing::AckPhase;
 use super::samples::Sample;
-use super::{At, Bbr, State, UNBOUNDED, Window, percent_of};
+use super::state::{Cycle, State};
+use super::{At, Bbr};
+use crate::congestion::window::Window;
 
 /// Round trips after which Reno would have made good for a loss, at most
 /// (`IsRenoCoexistenceProbeTime`).
 const MOST_RENO_ROUNDS: u32 = 63;
-/// `BBR.bw_probe_wait` is this and up to a second more, in nanoseconds.
-const PROBE_WAIT: u64 = 2_000_000_000;
-const PROBE_WAIT_SPREAD: u64 = 1_000_000_000;
 /// `BBR.Headroom`, in percent.
 const HEADROOM: u32 = 15;
-const MOST_GROWTH_ROUNDS: u8 = 30;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cycle {
-    /// Slower than the path: what was too much leaves it.
-    Down,
-    /// As fast as the path.
-    Cruise,
-    /// The same for a round trip, without the short-term bounds.
-    Refill,
-    /// Faster than the path.
-    Up,
-}
-
-/// `BBR.ack_phase`: what acknowledgements tell of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AckPhase {
-    #[default]
-    Init,
-    Refilling,
-    ProbeStarting,
-    ProbeFeedback,
-    ProbeStopping,
-}
-
-/// The state of looking for more.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probing {
-    pub(super) ack_phase: AckPhase,
-    /// `BBR.is_bw_probe_sample`
-    pub(super) is_sample: bool,
-    /// `BBR.prev_probe_too_high`, `BBR.prev_probe_precautionary`
-    pub(super) was_too_high: bool,
-    was_precautionary: bool,
-    growth_rounds: u8,
-    /// `BBR.rounds_since_probe_up`
-    rounds_since: u32,
-    /// `BBR.bw_probe_up_acked`, `BBR.probe_up_acked_per_inc`
-    acked: u32,
-    acked_per_segment: u32,
-    /// `BBR.bw_probe_wait`, in nanoseconds, since `BBR.cycle_stamp`.
-    wait: u64,
-    pub(super) since: Instant,
-    random: u64,
-}
-
-impl Default for Probing {
-    fn default() -> Self {
-        Self {
-            ack_phase: AckPhase::Init,
-            is_sample: false,
-            was_too_high: false,
-            was_precautionary: false,
-            growth_rounds: 0,
-            rounds_since: 0,
-            acked: 0,
-            acked_per_segment: UNBOUNDED,
-            wait: 0,
-            since: Instant::ZERO,
-            random: 0,
-        }
-    }
-}
-
-impl Probing {
-    pub(super) fn seed(&mut self, seed: u32) {
-        self.random = seed.into();
-    }
-
-    pub(super) fn count_round(&mut self) {
-        self.rounds_since = self.rounds_since.saturating_add(1);
-    }
-
-    /// `PickProbeWait`
-    fn pick_wait(&mut self) {
-        let random = self.next_random();
-        self.rounds_since = u32::from(random & 1 != 0);
-        self.wait = PROBE_WAIT.saturating_add((random >> 1) % PROBE_WAIT_SPREAD);
-    }
-
-    /// Connections must not probe in step; nobody gains by foreseeing it. Weyl's sequence, mixed
-    /// (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// `RaiseInflightLongtermSlope`
-    fn raise_slope(&mut self, window: &Window) {
-        let growth = window.cwnd.checked_shr(self.growth_rounds.into());
-        self.growth_rounds = self.growth_rounds.saturating_add(1).min(MOST_GROWTH_ROUNDS);
-        self.acked_per_segment = growth.unwrap_or(0).max(window.mss);
-    }
-}
-
 impl Bbr {
     /// `StartProbeBW_DOWN`
     pub(super) fn start_down(&mut self, now: Instant) {
@@ -264,7 +168,7 @@ impl Bbr {
         if longterm == UNBOUNDED {
             return UNBOUNDED;
         }
-        let headroom = super::octets(percent_of(longterm.into(), HEADROOM)).max(self.mss);
+        let headroom = octets(percent_of(longterm.into(), HEADROOM)).max(self.mss);
         longterm.saturating_sub(headroom).max(self.min_pipe())
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::congestion::{Ack, Transmission};
+use crate::congestion::window::{Ack, Transmission};
 use crate::time::Nanos;
 use crate::{Instant, SeqNumber};
 

@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 
-use super::probe_bw::AckPhase;
+use super::amounts::{UNBOUNDED, UNBOUNDED_RATE, octets, octets_in};
+use super::episode::LostSegment;
+use super::probing::AckPhase;
 use super::*;
+use crate::SeqNumber;
 use crate::congestion::initial_window;
 
 mod states;

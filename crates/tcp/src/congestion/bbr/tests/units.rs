@@ -1,8 +1,8 @@
 //! Parts without a path.
 
 use super::super::control::without_margin;
+use super::super::full_pipe::FullPipe;
 use super::super::samples::Sample;
-use super::super::startup::FullPipe;
 use super::*;
 
 fn sample(rate: u64) -> Sample {
