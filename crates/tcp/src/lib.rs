@@ -148,6 +148,7 @@
 #![warn(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod address;
+mod cache_lines;
 mod challenge;
 mod config;
 pub mod congestion;

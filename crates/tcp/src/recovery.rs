@@ -24,12 +24,15 @@
 //! * without SACK the first three duplicates inflate nothing (RFC 6582 §3.2): each takes one
 //!   segment out of flight.
 
+mod acknowledgement;
+mod deadlines;
 mod delivery;
 mod on_ack;
 mod opening;
 mod rack;
 mod scoreboard;
 mod sending;
+mod spurious;
 mod timeout;
 mod tlp;
 mod undo;
@@ -40,14 +43,14 @@ use crate::congestion::{Congestion, PathFacts, Reduction};
 use crate::rtt::RttEstimator;
 use crate::{CaState, CongestionAlgorithm, Instant, SeqNumber};
 
+use deadlines::Deadlines;
 use rack::Rack;
-use timeout::Deadlines;
 use tlp::Tlp;
 use undo::{Cause, Undo};
 
-pub use on_ack::{Acknowledgement, Outcome};
+pub use acknowledgement::{Acknowledgement, Outcome};
+pub use deadlines::Timeout;
 pub use scoreboard::{Counts, Scoreboard, SentSegment};
-pub use timeout::Timeout;
 
 /// What a connection has negotiated and configured.
 #[derive(Clone, Copy, Debug)]

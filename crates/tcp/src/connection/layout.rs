@@ -10,15 +10,12 @@
 //! nearly all, and two lists.
 
 use core::mem::offset_of;
-use core::ops::Range;
-use std::collections::VecDeque;
 
 use super::{Cold, Connection};
 use crate::Payload;
+use crate::cache_lines::{CACHE_LINE, NO_LINES, lines_of};
 use crate::outgoing::Outgoing;
 use crate::send::Sender;
-
-const CACHE_LINE: usize = 64;
 
 /// Which way a segment's data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,29 +63,6 @@ impl<P: Payload> Connection<P> {
     }
 }
 
-/// The first address and the number of lines.
-type Lines = (*const u8, usize);
-
-const NO_LINES: Lines = (core::ptr::null(), 0);
-
-/// The lines of a value's octets.
-#[inline]
-fn lines_of<T>(value: &T, octets: Range<usize>) -> Lines {
-    let start = core::ptr::from_ref(value).cast::<u8>();
-    let first = start.wrapping_add(octets.start);
-    let into_line = first.addr() % CACHE_LINE;
-    let len = into_line.saturating_add(octets.len());
-    (first.wrapping_sub(into_line), len.div_ceil(CACHE_LINE))
-}
-
-/// Where the first element is and where the next one goes.
-#[inline]
-pub(crate) fn ends<T>(list: &VecDeque<T>) -> [*const u8; 2] {
-    let (first, second) = list.as_slices();
-    let last = if second.is_empty() { first } else { second };
-    [first.as_ptr().cast(), last.as_ptr_range().end.cast()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,20 +103,5 @@ mod tests {
         assert_eq!(size_of::<Small>(), 5 * CACHE_LINE);
         assert!(offset_of!(Small, sender) < offset_of!(Small, config));
         assert!(offset_of!(Sender, snd_una) > Sender::RECEIVING);
-    }
-
-    #[test]
-    fn the_ends_of_a_list_are_found_across_its_end() {
-        let mut list = VecDeque::with_capacity(4);
-        list.extend([1_u32, 2, 3, 4]);
-        list.pop_front();
-        list.pop_front();
-        list.push_back(5);
-        let (first, second) = list.as_slices();
-        assert_eq!((first, second), (&[3, 4][..], &[5][..]));
-        let next = second.as_ptr().wrapping_add(1);
-        assert_eq!(ends(&list), [first.as_ptr().cast(), next.cast()]);
-        list.pop_back();
-        assert_eq!(ends(&list)[1], list.as_slices().0.as_ptr_range().end.cast());
     }
 }

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::on_ack::Acknowledgement;
+use super::acknowledgement::Acknowledgement;
 use super::rack::Rack;
 use super::scoreboard::sent_after;
 use super::{Recovery, SentSegment, State};

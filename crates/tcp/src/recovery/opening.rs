@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use super::Recovery;
-use super::timeout::Deadlines;
+use super::deadlines::Deadlines;
 use crate::{Instant, SeqNumber};
 
 impl Recovery {

@@ -19,12 +19,12 @@ mod segment;
 
 use std::collections::VecDeque;
 
-use crate::connection::layout;
+use crate::cache_lines;
 use crate::{Instant, SeqNumber};
 
 use segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Segment};
 
-pub(super) use loss::sent_after;
+pub(super) use segment::sent_after;
 pub use segment::{Counts, SentSegment};
 
 /// What is sent and not acknowledged.
@@ -64,7 +64,7 @@ impl Scoreboard {
     /// Where the first segment is and where the next one goes, as addresses to prefetch.
     #[inline]
     pub(crate) fn lines(&self) -> [*const u8; 2] {
-        layout::ends(&self.segments)
+        cache_lines::ends(&self.segments)
     }
 
     /// A segment is sent for the first time. Sequence numbers must follow on each other.

@@ -3,32 +3,11 @@
 
 use core::time::Duration;
 
+use super::deadlines::{Deadlines, Timeout};
 use super::undo::Cause;
 use super::{Frto, ProbeDue, Recovery, State, tlp};
 use crate::Instant;
 use crate::congestion::Reduction;
-
-/// What [`Recovery::on_timeout`] did. Poll for segments after any but [`Self::Nothing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeout {
-    /// No deadline has come.
-    Nothing,
-    /// Segments sent before one that has arrived are overdue: recovery goes on, or begins.
-    Overdue,
-    /// A tail loss probe is to be sent: a new segment, for which there is [`Recovery::room`], or
-    /// the last one again.
-    Probe,
-    /// The retransmission timer has expired; the first segment is to be sent again.
-    Retransmission,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Deadlines {
-    pub(super) retransmission: Option<Instant>,
-    pub(super) probe: Option<Instant>,
-    /// RACK's: a segment is due to be deemed lost, and no report of it is under way any more.
-    pub(super) reordering: Option<Instant>,
-}
 
 impl Recovery {
     /// When to call [`Self::on_timeout`].

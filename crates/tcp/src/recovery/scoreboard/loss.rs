@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::Scoreboard;
-use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, SentSegment};
+use super::segment::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, SentSegment, sent_after};
 use crate::{Instant, SeqNumber};
 
 impl Scoreboard {
@@ -143,13 +143,4 @@ impl Scoreboard {
             self.retransmit_hint = ordinal;
         }
     }
-}
-
-/// RFC 8985 §6.2 step 2: `RACK_sent_after`.
-pub(in crate::recovery) fn sent_after(
-    newest: (Instant, SeqNumber),
-    sent_at: Instant,
-    end: SeqNumber,
-) -> bool {
-    newest.0 > sent_at || newest.0 == sent_at && newest.1 > end
 }

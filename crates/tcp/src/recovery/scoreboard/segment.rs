@@ -109,3 +109,12 @@ impl Counts {
         }
     }
 }
+
+/// RFC 8985 §6.2 step 2: `RACK_sent_after`.
+pub(in crate::recovery) fn sent_after(
+    newest: (Instant, SeqNumber),
+    sent_at: Instant,
+    end: SeqNumber,
+) -> bool {
+    newest.0 > sent_at || newest.0 == sent_at && newest.1 > end
+}
