@@ -8,7 +8,6 @@ use wire::tcp::Header;
 use crate::challenge::LastChallenge;
 use crate::event::Events;
 use crate::outgoing::Outgoing;
-use crate::pacing::UNLIMITED;
 use crate::receive::Receiver;
 use crate::receive::ack_policy::AckPolicy;
 use crate::receive::window::ReceiveWindow;
@@ -23,9 +22,12 @@ use crate::{
 
 mod acknowledge;
 mod application;
-mod close;
+pub(crate) mod close;
+mod counters;
 mod ecn;
+mod ecn_state;
 mod fast_open;
+mod fast_open_state;
 mod handshake;
 mod header_options;
 mod icmp;
@@ -38,29 +40,25 @@ mod options;
 mod pacing_start;
 mod path_mtu;
 mod pressure;
-mod repair;
+pub(crate) mod repair;
 mod reset;
+mod reset_segment;
 mod segment;
 mod text;
 mod time_wait;
 mod timeout;
+mod timestamp_state;
 mod timestamps;
 mod transmit;
 
-use ecn::EcnState;
-use fast_open::FastOpenState;
-use info::{Counters, ReceivedOctets, SentCounters};
-use reset::Reset;
+use counters::{Counters, ReceivedOctets, SentCounters};
+use ecn_state::EcnState;
+use fast_open_state::FastOpenState;
+use reset_segment::Reset;
 use segment::Incoming;
-use timestamps::TimestampState;
+use timestamp_state::TimestampState;
 
-pub(crate) use handshake::TIMESTAMPS_LEN;
-
-pub use close::Shutdown;
-pub use fast_open::FastOpenEnd;
-pub use layout::Direction;
-pub use repair::{InvalidSnapshot, Remains, RepairTimestamps, RepairWindow, Snapshot, UrgentOctet};
-pub use reset::reset_for;
+pub use reset_segment::reset_for;
 
 /// A connection from its first SYN to CLOSED. How to drive one is in the [crate's
 /// documentation](crate).

@@ -117,6 +117,23 @@ impl FastOpenKeys {
     }
 }
 
+/// What to do with a SYN; for [`Connection::open_fast`](crate::Connection::open_fast).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastOpenReply {
+    /// The connection opens at once, with the SYN's data.
+    pub is_open: bool,
+    /// The cookie in the SYN-ACK.
+    pub option: Option<FastOpen>,
+}
+
+/// How the handshake of a connection that was opened fast ended; for
+/// [`Listener::on_fast_open_end`](crate::Listener::on_fast_open_end).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastOpenEnd {
+    pub was_reset: bool,
+    pub was_accepted: bool,
+}
+
 /// SipHash-2-4 over both addresses, little-endian (`__tcp_fastopen_cookie_gen_cipher`).
 fn mac(key: &[u8; 16], client: IpAddr, server: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(key);

@@ -182,19 +182,22 @@ mod timestamp;
 mod transmit;
 
 pub use config::{Config, EcnMode, MtuProbing, SynCookies};
-pub use connection::{
-    Connection, Direction, FastOpenEnd, InvalidSnapshot, Remains, RepairTimestamps, RepairWindow,
-    SequenceNumbers, Shutdown, Snapshot, UrgentOctet, reset_for,
-};
+pub use connection::close::Shutdown;
+pub use connection::layout::Direction;
+pub use connection::repair::{InvalidSnapshot, Remains, RepairTimestamps, RepairWindow, Snapshot};
+pub use connection::{Connection, SequenceNumbers, reset_for};
 pub use event::{Error, Event, ReadError, UrgentError, WriteError};
 pub use fast_open::{
-    FastOpen, FastOpenAttempt, FastOpenCache, FastOpenKeys, FastOpenLesson, FastOpenModes,
+    FastOpen, FastOpenAttempt, FastOpenCache, FastOpenEnd, FastOpenKeys, FastOpenLesson,
+    FastOpenModes, FastOpenReply,
 };
 pub use info::{CaState, FastOpenFailure, Info, WindowScales};
-pub use listener::{CookieError, FastOpenReply, ListenDisposition, Listener, SecretFlow};
+pub use listener::cookie::{CookieError, SecretFlow};
+pub use listener::{ListenDisposition, Listener};
 pub use options::{CongestionAlgorithm, OptionError, Options, SocketOption};
 pub use path::{IcmpError, Path, Secrets};
 pub use payload::Payload;
+pub use receive::urgent::UrgentOctet;
 pub use secret::SecretKey;
 pub use send::queue::CHUNK_MAX;
 pub use seq::SeqNumber;

@@ -7,11 +7,8 @@ use wire::tcp::{Flags, Header};
 use crate::syn_rate::SynRate;
 use crate::{Config, Connection, Instant, Payload, SynCookies};
 
-mod cookie;
+pub(crate) mod cookie;
 mod fast_open;
-
-pub use cookie::{CookieError, SecretFlow};
-pub use fast_open::FastOpenReply;
 
 use fast_open::FastOpenQueue;
 

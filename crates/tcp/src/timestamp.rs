@@ -2,6 +2,9 @@
 
 use crate::Instant;
 
+/// The timestamps option with its padding, in octets.
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+
 /// `TSval` at `now`, for a connection whose timestamps are `offset` ahead of the caller's clock
 /// (RFC 7323 §5.4).
 #[inline]

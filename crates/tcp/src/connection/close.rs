@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use super::Connection;
+use super::reset_segment::Reset;
 use super::segment::Verdict;
-use super::{Connection, Reset};
 use crate::timers::Timer;
 use crate::{Error, Event, Instant, Payload, State};
 

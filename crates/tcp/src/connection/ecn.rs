@@ -6,18 +6,6 @@ use super::Connection;
 use super::segment::Incoming;
 use crate::{Ecn, EcnMode, Payload};
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnState {
-    /// Both sides agreed.
-    pub(super) is_on: bool,
-    /// The peer's network marked a packet: ECE on acknowledgements until CWR comes.
-    pub(super) is_echoing: bool,
-    /// We reduced the window: CWR on the next new data. Of no effect if ECN is off.
-    pub(super) owes_cwr: bool,
-    /// A codepoint was seen (`TCPI_OPT_ECN_SEEN`).
-    pub(super) is_seen: bool,
-}
-
 impl<P: Payload> Connection<P> {
     /// RFC 3168 §6.1.1: the flags with which a SYN asks. A retransmitted one does not (§6.1.1.1):
     /// something on the path may drop it for that.

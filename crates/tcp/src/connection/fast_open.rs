@@ -1,44 +1,13 @@
 //! Data in the SYN: RFC 7413 §4.2, both sides.
 
 use super::Connection;
+use super::fast_open_state::FastOpenState;
 use super::segment::Incoming;
-use crate::fast_open::{FastOpen, FastOpenAttempt, FastOpenLesson};
-use crate::listener::FastOpenReply;
+use crate::fast_open::{FastOpen, FastOpenAttempt, FastOpenEnd, FastOpenLesson, FastOpenReply};
 use crate::timers::Timer;
 use crate::{Event, FastOpenFailure, Instant, Payload, SeqNumber, State, WriteError};
 
 use wire::tcp::Header;
-
-/// What a connection knows of its Fast Open. Most have none.
-#[derive(Debug, Default)]
-pub(super) struct FastOpenState {
-    /// Of the first SYN or SYN-ACK; those sent again are plain.
-    option: Option<FastOpen>,
-    /// Octets that went with the SYN.
-    syn_data_len: u32,
-    is_syn_sent: bool,
-    /// When the SYN-ACK is sent again.
-    syn_ack_at: Option<Instant>,
-    /// Data of the SYN was acknowledged, by either side.
-    is_data_acked: bool,
-    failure: FastOpenFailure,
-    /// An application waits for the handshake with more data: that will carry the last ACK.
-    is_writer_waiting: bool,
-    /// If data comes back, the network lets Fast Open through.
-    is_check: bool,
-    lesson: FastOpenLesson,
-    /// Passive: the application has the connection.
-    is_accepted: bool,
-    end: Option<FastOpenEnd>,
-}
-
-/// How the handshake of a connection that was opened fast ended; for
-/// [`Listener::on_fast_open_end`](crate::Listener::on_fast_open_end).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FastOpenEnd {
-    pub was_reset: bool,
-    pub was_accepted: bool,
-}
 
 /// The client.
 impl<P: Payload> Connection<P> {

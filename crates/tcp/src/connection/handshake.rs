@@ -3,11 +3,13 @@
 use wire::tcp::{Flags, Header, Options as HeaderOptions, SackBlocks};
 
 use super::segment::{Incoming, Verdict};
-use super::{Connection, LastChallenge, advertised_mss, settings};
+use super::{Connection, advertised_mss, settings};
+use crate::challenge::LastChallenge;
 use crate::recovery::Recovery;
 use crate::rtt::TIMEOUT_MIN;
 use crate::send::AckClass;
 use crate::timers::Timer;
+use crate::timestamp::TIMESTAMPS_LEN;
 use crate::{Ecn, Error, Event, Instant, Payload, SeqNumber, State, Transmit, mss};
 
 impl<P: Payload> Connection<P> {
@@ -384,6 +386,3 @@ impl<P: Payload> Connection<P> {
         advertised_mss(&self.cold.path, &self.cold.options)
     }
 }
-
-/// The timestamps option with its padding, in octets.
-pub(crate) const TIMESTAMPS_LEN: u16 = 12;

@@ -1,6 +1,8 @@
 //! What is true of every connection at any time.
 
-use super::*;
+use super::Connection;
+use crate::timers::Timer;
+use crate::{Payload, State};
 
 impl<P: Payload> Connection<P> {
     /// Panics if the parts contradict each other; for tests.

@@ -1,6 +1,8 @@
 //! When a connection begins to pace what it sends, and how fast.
 
-use super::*;
+use super::Connection;
+use crate::Payload;
+use crate::pacing::UNLIMITED;
 
 impl<P: Payload> Connection<P> {
     /// After a change of the rate, the segment size or the algorithm.

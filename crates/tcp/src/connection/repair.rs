@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wire::tcp::MAX_WINDOW_SCALE;
 
 use super::{Connection, settings};
+use crate::receive::urgent::UrgentOctet;
 use crate::recovery::Recovery;
 use crate::send::queue::SendQueue;
 use crate::{
@@ -87,15 +88,6 @@ impl<P> Snapshot<P> {
             (window.rcv_wup - fin).0,
         ]
     }
-}
-
-/// What the peer has announced as urgent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UrgentOctet {
-    /// Its place: among what was not read, or at the next number expected or later.
-    pub seq: SeqNumber,
-    /// Somebody has read it (`MSG_OOB`).
-    pub is_read: bool,
 }
 
 /// `TCP_REPAIR_WINDOW`, in octets.

@@ -6,12 +6,11 @@ use core::time::Duration;
 use wire::tcp::{Flags, Header, Options as HeaderOptions, Timestamps};
 
 use super::Listener;
-use crate::connection::TIMESTAMPS_LEN;
 use crate::receive::window::ReceiveWindow;
 use crate::syn_cookie::{self, CookieOptions};
+use crate::timestamp::{self, TIMESTAMPS_LEN};
 use crate::{
     Connection, EcnMode, Instant, Options, Path, Payload, SecretKey, Secrets, SeqNumber, Transmit,
-    timestamp,
 };
 
 /// A flow, and the stack's key that makes its numbers secret.

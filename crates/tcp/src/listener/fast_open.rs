@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use wire::tcp::Header;
 
 use super::Listener;
-use crate::fast_open::{CookieWorth, FastOpen, FastOpenKeys, FastOpenModes};
-use crate::{FastOpenEnd, Instant};
+use crate::Instant;
+use crate::fast_open::{
+    CookieWorth, FastOpen, FastOpenEnd, FastOpenKeys, FastOpenModes, FastOpenReply,
+};
 
 /// Connections that were opened fast and whose handshakes are not over: RFC 7413 §5.1 bounds them,
 /// since their SYNs may have been forged.
@@ -24,15 +26,6 @@ pub(super) struct FastOpenQueue {
     keys: Option<FastOpenKeys>,
     /// `TCP_FASTOPEN_NO_COOKIE`
     is_cookieless: bool,
-}
-
-/// What to do with a SYN; for [`Connection::open_fast`](crate::Connection::open_fast).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FastOpenReply {
-    /// The connection opens at once, with the SYN's data.
-    pub is_open: bool,
-    /// The cookie in the SYN-ACK.
-    pub option: Option<FastOpen>,
 }
 
 impl FastOpenQueue {

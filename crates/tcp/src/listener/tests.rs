@@ -3,7 +3,9 @@ use std::time::Duration;
 use wire::tcp::{Options as HeaderOptions, Timestamps};
 
 use super::*;
-use crate::{Ecn, Options, Path, SecretFlow, SecretKey, Secrets, SeqNumber, State, Transmit};
+use crate::{
+    CookieError, Ecn, Options, Path, SecretFlow, SecretKey, Secrets, SeqNumber, State, Transmit,
+};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
 

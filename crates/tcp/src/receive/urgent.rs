@@ -1,7 +1,16 @@
 //! Urgent data as Linux has it: one octet, the one before the urgent pointer (RFC 6093 §3.1), taken
 //! out of the stream.
 
-use crate::{SeqNumber, UrgentError, UrgentOctet};
+use crate::{SeqNumber, UrgentError};
+
+/// What the peer has announced as urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrgentOctet {
+    /// Its place: among what was not read, or at the next number expected or later.
+    pub seq: SeqNumber,
+    /// Somebody has read it (`MSG_OOB`).
+    pub is_read: bool,
+}
 
 /// The urgent octet of the receiving side (`tcp_check_urg`, `tcp_urg`, `tcp_recv_urg`).
 ///
