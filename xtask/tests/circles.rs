@@ -8,10 +8,12 @@ use std::path::Path;
 use testkit::{crate_paths, files_below};
 
 /// Crates that are held to it.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 6] = [
     "crates/dev-xdp",
     "crates/engine",
     "crates/links",
+    "crates/stats",
+    "crates/tcp",
     "sockperf-rs",
 ];
 /// As many files may know each other: a trait, what it is implemented for, and what both stand on.
