@@ -165,7 +165,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Reason::PortShared => self.attachment().sharing_option().to_owned(),
             _ => outcome.detail(local, interfaces),
         };
-        if self.reason() == Reason::Held {
+        if self.is_held() {
             // What came before the change is in the kernel's queue.
             let hint = &self.kernel_socket.readable_hint;
             hint.store(true, Ordering::Relaxed);
