@@ -12,10 +12,8 @@ use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction, Register};
-use super::maps::{
-    EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES, WITH_EXEMPTIONS,
-};
-use super::syscall::{self, Name, ProgramKind};
+use super::maps::{EXEMPT, WITH_EXEMPTIONS};
+use super::syscall::{self, ProgramKind};
 
 pub use super::maps::FlowMaps;
 

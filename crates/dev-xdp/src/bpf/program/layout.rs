@@ -1,6 +1,7 @@
 //! Where things are: in a frame, in the context, on the stack.
 
-use super::*;
+use crate::bpf::maps::{FLOW_KEY_BYTES, PORT_KEY_BYTES, V6_FLOW_KEY_BYTES, V6_PORT_KEY_BYTES};
+use crate::bpf::syscall::Name;
 
 /// Offsets in the context (`struct xdp_md`).
 pub(super) mod context {
