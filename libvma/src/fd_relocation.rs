@@ -6,7 +6,7 @@ use descriptors::own;
 use libc::{c_int, timespec};
 
 use crate::guard::{Inside, contained, errno, set_errno};
-use crate::runtime;
+use crate::process_state;
 
 /// How long to wait for those that may still use the old number. Each takes microseconds, but one
 /// that has the CPU taken from it, or opens an interface.
@@ -30,7 +30,7 @@ pub(crate) fn make(number: c_int) -> Result<(), c_int> {
             Ok(Err(None)) | Err(_) => return Err(libc::EBUSY),
         }
     };
-    let engine = runtime::engine();
+    let engine = process_state::engine();
     let mut users = engine.and_then(|engine| contained(|| engine.descriptor_has_moved()).ok());
     let mut inside = contained(Inside::now).ok();
     let mut is_unused = || {

@@ -120,7 +120,7 @@ enum Judgement {
 
 fn judge(verdict: impl Fn(&SystemCall) -> Verdict) {
     let _ = contained(|| {
-        let is_at_work = runtime::engine().is_some() || runtime::has_ancestors();
+        let is_at_work = process_state::engine().is_some() || runtime::has_ancestors();
         // It is asked about those only that can be done without.
         for call in CALLS {
             if verdict(call) != Verdict::Allowed {
@@ -163,7 +163,7 @@ pub(crate) fn retire(reason: Reason, about: &str) {
         reason.text()
     );
     runtime::everything_inherited_is_used();
-    if let Some(engine) = runtime::engine() {
+    if let Some(engine) = process_state::engine() {
         engine.retire(reason, about);
     }
     process_state::retire();

@@ -3,13 +3,17 @@
 
 mod answers;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod by_number;
+mod by_number;
+mod control;
 mod create;
+mod define;
 mod descriptor;
 mod epoll;
 mod filter;
 mod header;
 mod list;
+mod numbers;
+mod options;
 mod passed;
 mod poll;
 mod process;
@@ -26,9 +30,12 @@ mod send;
 mod setup;
 mod signal;
 mod spawn;
+#[cfg(target_arch = "x86_64")]
+mod straight;
 mod stream;
 mod stream_calls;
 mod thread;
+mod trace;
 mod transfer;
 mod waits;
 
@@ -39,19 +46,6 @@ use libc::{
 };
 
 use crate::interposed::interposed;
-
-/// A hook: the function of the C library's name that the table of interposed functions exports.
-macro_rules! hook {
-    ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// That of the C library's function of this name.
-        #[inline]
-        pub(super) unsafe fn $name($($argument: $type),*) -> $result $body
-    };
-}
-use hook;
 
 /// Exports the table's functions under their C names.
 macro_rules! exports {
@@ -70,13 +64,15 @@ macro_rules! exports {
             unsafe { exports!(@hook $hook, $name($($argument),*)) }
         }
     };
-    (@hook creates, $name:ident $arguments:tt) => { create::number_reused(crate::real::$name $arguments) };
+    (@hook creates, $name:ident $arguments:tt) => { numbers::number_reused(crate::real::$name $arguments) };
     (@hook setup, $name:ident $arguments:tt) => { exports!(@open setup, $name $arguments) };
+    (@hook control, $name:ident $arguments:tt) => { exports!(@open control, $name $arguments) };
+    (@hook options, $name:ident $arguments:tt) => { exports!(@open options, $name $arguments) };
     (@hook receive, $name:ident $arguments:tt) => { exports!(@open receive, $name $arguments) };
     (@hook receive_many, $name:ident $arguments:tt) => { exports!(@open receive_many, $name $arguments) };
     (@hook send, $name:ident $arguments:tt) => { exports!(@open send, $name $arguments) };
     (@open $module:ident, $name:ident($fd:ident $(, $argument:ident)*)) => {
-        match descriptor::is_own($fd) {
+        match numbers::is_own($fd) {
             // To the program the number is not open.
             true => crate::guard::fail(libc::EBADF),
             false => $module::$name($fd $(, $argument)*),

@@ -7,8 +7,8 @@ use engine::monitor::{Monitor, ThreadPlace};
 use engine::{Engine, ProgramEnd};
 
 use crate::process_state::{self, Device};
-use crate::signals::{self, SignalSet};
-use crate::{guard, guardian, log_sink, start};
+use crate::signal_set::SignalSet;
+use crate::{guard, guardian, log_sink, process_end, signals};
 
 /// What the standard library gives a thread, too.
 const STACK_BYTES: usize = 2 << 20;
@@ -26,7 +26,7 @@ fn end_as_the_program(end: ProgramEnd) {
     guard::leave_for_good();
     // A thread that was killed inside has its locks for ever.
     if guard::nobody_is_inside() {
-        start::process_ends();
+        process_end::process_ends();
     }
     match end {
         ProgramEnd::Thread => {}

@@ -113,7 +113,7 @@ macro_rules! interposed {
             /// Ends calls on the kernel's socket, so they have to be the kernel's.
             fn shutdown(fd: c_int, how: c_int) -> c_int => setup;
             /// Timeouts, buffers and headers follow; some options need the kernel.
-            fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => setup;
+            fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int => options;
             /// Connections come past the kernel from here on.
             fn listen(fd: c_int, backlog: c_int) -> c_int => setup;
             /// A send may be sent_dummy; the answer is the kernel's.
@@ -122,17 +122,17 @@ macro_rules! interposed {
             fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int => setup;
             /// The kernel's answer, but for errors that a call has met after it had received
             /// something (`SO_ERROR`).
-            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => setup;
+            fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int => options;
             /// Copies (`F_DUPFD`) and `O_NONBLOCK`.
-            fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => control;
             /// `fcntl` of programs built for 64-bit file offsets.
-            fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => control;
             /// Another name of `fcntl`.
-            fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => descriptor;
+            fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int => control;
             /// `FIONBIO`, and `FIONREAD` of what is queued here.
-            fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => setup;
+            fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int => control;
             /// `ioctl` with `SIOCATMARK`, past the hook.
-            fn sockatmark(fd: c_int) -> c_int => setup;
+            fn sockatmark(fd: c_int) -> c_int => control;
 
             /// The datagram may have come past the kernel.
             fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t => receive;

@@ -10,6 +10,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod adoption;
 mod banner;
 mod call;
 mod environment;
@@ -22,10 +23,14 @@ mod hooks;
 mod internal_thread;
 mod interposed;
 mod log_sink;
+#[cfg(target_arch = "x86_64")]
+mod own_code;
+mod process_end;
 mod process_state;
 mod real;
 mod rules_file;
 mod runtime;
+mod signal_set;
 mod signals;
 mod sleep;
 mod start;

@@ -3,8 +3,8 @@
 use engine::{Engine, EpollSet, Object, TcpSocket, UdpSocket};
 use libc::{c_int, c_uint};
 
-pub(crate) use crate::process_state::{Device, engine};
-use crate::{guard, internal_thread, process_state, start, started_with};
+use crate::process_state::{self, Device, engine};
+use crate::{guard, started_with};
 
 /// Whether this process may have inherited sockets that another has in user space: as its child, or
 /// as a program that it started.
@@ -20,19 +20,6 @@ pub(crate) fn udp(fd: c_int) -> Option<(&'static Engine<Device>, &'static UdpSoc
     let found = own_udp(fd);
     if found.is_none() {
         recall(fd);
-    }
-    found
-}
-
-/// The same for receiving, which the only process to do so can do past the kernel.
-#[inline]
-pub(crate) fn udp_to_receive(
-    fd: c_int,
-) -> Option<(&'static Engine<Device>, &'static UdpSocket<Device>)> {
-    let found = own_udp(fd);
-    if found.is_none() && has_ancestors() {
-        adopt_inherited(fd);
-        return udp(fd);
     }
     found
 }
@@ -127,34 +114,6 @@ pub(crate) fn everything_inherited_is_used() {
     started_with::all_are_used();
 }
 
-/// A socket is about to be accepted from, received from, or waited for. If it was inherited, this
-/// process may be the one that has it past the kernel.
-#[inline]
-pub(crate) fn adopt_inherited(fd: c_int) {
-    if has_ancestors() && process_state::ancestors().any(|engine| engine.look_up(fd).is_some()) {
-        adopt(fd);
-    }
-}
-
-#[cold]
-fn adopt(fd: c_int) {
-    if process_state::is_vfork_child() || look_up(fd).is_some() {
-        return;
-    }
-    comes_back(fd);
-    let saved = guard::errno();
-    let _ = guard::contained(|| {
-        let inherited = process_state::ancestors().find_map(|engine| engine.inherited(fd));
-        if let Some(inherited) = inherited
-            && let Some(engine) = start::start()
-        {
-            engine.adopt(fd, inherited);
-            internal_thread::start_when_needed(engine);
-        }
-    });
-    guard::set_errno(saved);
-}
-
 /// A socket has got an address. If others may share its port, ancestors of this process look
 /// whether it is one of theirs.
 #[inline]
@@ -212,17 +171,6 @@ pub(crate) fn comes_back(fd: c_int) {
 pub(crate) fn recall_all(fds: impl Iterator<Item = c_int>) {
     if has_ancestors() {
         fds.for_each(recall_from_ancestors);
-    }
-}
-
-/// Several are about to be waited for.
-#[inline]
-pub(crate) fn adopt_or_recall(fds: impl Iterator<Item = c_int>) {
-    if has_ancestors() {
-        fds.for_each(|fd| {
-            adopt_inherited(fd);
-            recall(fd);
-        });
     }
 }
 

@@ -7,7 +7,7 @@ use libc::{c_int, epoll_event, pollfd, sigset_t, timespec};
 
 use crate::guard::{self, contained};
 use crate::real;
-use crate::signals::SignalSet;
+use crate::signal_set::SignalSet;
 
 /// How a sleep has ended.
 #[derive(Clone, Copy, Debug)]

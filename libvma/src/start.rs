@@ -1,4 +1,4 @@
-//! The library's beginning and end in a process: started by the first socket that it could
+//! The library's beginning in a process: started by the first socket that it could
 //! accelerate.
 
 use std::fmt;
@@ -14,8 +14,8 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 use crate::banner::print_banner;
 use crate::process_state::{self, Device, engine};
 use crate::{
-    environment, filters, guard, guardian, internal_thread, log_sink, real, rules_file, signals,
-    started_with, stats_file,
+    environment, filters, guard, guardian, internal_thread, log_sink, process_end, real,
+    rules_file, signals, started_with, stats_file,
 };
 
 /// Rings that the statistics have room for: one an interface, and those that sockets send by.
@@ -51,7 +51,7 @@ fn begin() {
     log_sink::process_starts();
     started_with::look();
     #[cfg(target_arch = "x86_64")]
-    crate::hooks::by_number::look();
+    crate::own_code::look();
 }
 
 /// Whether TCP sockets of this program may be accelerated. Looked up once, without a word: where
@@ -306,22 +306,9 @@ fn publish_settings(segment: &Segment, config: &Config) {
     }));
 }
 
-/// The process ends: vma_stats need not see it any more, and what descendants have of it goes on.
-pub(crate) fn process_ends() {
-    if let Some(engine) = process_state::retired() {
-        let _ = guard::contained(|| engine.retired_ends());
-    }
-    if let Some(engine) = engine() {
-        let _ = guard::contained(|| {
-            stats_file::process_ends();
-            engine.process_ends();
-        });
-    }
-}
-
 fn end_process_orderly() {
     extern "C" fn at_exit() {
-        process_ends();
+        process_end::process_ends();
     }
     // SAFETY: the function lives as long as the library, which is never unloaded once its hooks are
     // in use.

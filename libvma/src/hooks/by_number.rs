@@ -5,12 +5,13 @@
 //! The library's own calls come here as well, and go to the kernel: they are told by the address
 //! that they return to.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, timespec};
 
-use super::{descriptor, epoll, poll, process, receive, select, send, setup, transfer};
-use crate::{guard, process_state, runtime};
+use super::{
+    control, descriptor, epoll, numbers, options, poll, process, receive, select, send, setup,
+    transfer,
+};
+use crate::{guard, own_code, process_state, runtime};
 
 const NUMBERS: usize = 512;
 /// The highest number that has a place.
@@ -76,47 +77,10 @@ const OTHERS: [c_long; 7] = [
     libc::SYS_splice,
 ];
 
-/// Where the library's own code is.
-static FIRST: AtomicUsize = AtomicUsize::new(0);
-static LAST: AtomicUsize = AtomicUsize::new(0);
-
-/// Looks where it is, at the process's beginning. Until then every call goes to the kernel.
-pub(crate) fn look() {
-    /// `PT_LOAD`, `PF_X`
-    const LOADED: u32 = 1;
-    const IS_CODE: u32 = 1;
-    unsafe extern "C" fn object(
-        object: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        _data: *mut libc::c_void,
-    ) -> c_int {
-        let here = look as *const () as usize;
-        // SAFETY: the dynamic linker's own.
-        let object = unsafe { object.read() };
-        for index in 0..usize::from(object.dlpi_phnum) {
-            let part = object.dlpi_phdr.wrapping_add(index);
-            // SAFETY: there are as many.
-            let part = unsafe { part.read() };
-            let first = (object.dlpi_addr as usize).wrapping_add(part.p_vaddr as usize);
-            let last = first.wrapping_add(part.p_memsz as usize);
-            if part.p_type == LOADED && part.p_flags & IS_CODE != 0 && (first..last).contains(&here)
-            {
-                FIRST.store(first, Ordering::Relaxed);
-                LAST.store(last, Ordering::Release);
-                return 1;
-            }
-        }
-        0
-    }
-    // SAFETY: the function is of the type that is asked for.
-    unsafe { libc::dl_iterate_phdr(Some(object), std::ptr::null_mut()) };
-}
-
 /// Whether a call that returns to this address is for a hook: the program has made it, and it may
 /// have to do with a socket of ours. Takes no memory: allocators call here with their locks held.
 pub(super) fn is_for_hooks(number: c_long, first: c_long, returns_to: usize) -> bool {
-    let last = LAST.load(Ordering::Acquire);
-    if last == 0 || (FIRST.load(Ordering::Relaxed)..last).contains(&returns_to) {
+    if !own_code::is_outside(returns_to) {
         return false;
     }
     let is_wait = matches!(
@@ -178,7 +142,7 @@ unsafe fn call_hook(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
     let int = |value: c_long| value as c_int;
-    if OF_DESCRIPTORS.contains(&number) && descriptor::is_own(fd) {
+    if OF_DESCRIPTORS.contains(&number) && numbers::is_own(fd) {
         return Some(guard::fail::<c_int>(libc::EBADF).into());
     }
     macro_rules! hook {
@@ -196,15 +160,15 @@ unsafe fn call_hook(number: c_long, arguments: [c_long; 6]) -> Option<c_long> {
         libc::SYS_connect => hook!(setup::connect(fd, at(b), c as u32)),
         libc::SYS_getpeername => hook!(setup::getpeername(fd, at(b), at(c))),
         libc::SYS_getsockname => hook!(setup::getsockname(fd, at(b), at(c))),
-        libc::SYS_getsockopt => hook!(setup::getsockopt(fd, int(b), int(c), at(d), at(e))),
-        libc::SYS_setsockopt => hook!(setup::setsockopt(fd, int(b), int(c), at(d), e as u32)),
-        libc::SYS_ioctl => hook!(setup::ioctl(fd, b as c_ulong, at(c))),
+        libc::SYS_getsockopt => hook!(options::getsockopt(fd, int(b), int(c), at(d), at(e))),
+        libc::SYS_setsockopt => hook!(options::setsockopt(fd, int(b), int(c), at(d), e as u32)),
+        libc::SYS_ioctl => hook!(control::ioctl(fd, b as c_ulong, at(c))),
         libc::SYS_listen => hook!(setup::listen(fd, int(b))),
         libc::SYS_shutdown => hook!(setup::shutdown(fd, int(b))),
         libc::SYS_dup => hook!(descriptor::dup(fd)),
         libc::SYS_dup2 => hook!(descriptor::dup2(fd, int(b))),
         libc::SYS_dup3 => hook!(descriptor::dup3(fd, int(b), int(c))),
-        libc::SYS_fcntl => hook!(descriptor::fcntl(fd, int(b), at(c))),
+        libc::SYS_fcntl => hook!(control::fcntl(fd, int(b), at(c))),
         libc::SYS_read => hook!(receive::read(fd, at(b), c as usize)),
         libc::SYS_readv => hook!(receive::readv(fd, at(b), int(c))),
         libc::SYS_recvfrom => {

@@ -3,18 +3,12 @@
 
 use libc::c_int;
 
-use super::{descriptor, hook};
+use super::define::hook;
+use super::numbers;
 use crate::guard::contained;
-use crate::{real, runtime};
+use crate::{process_state, real};
 
-/// Forgets what a new descriptor's number stood for.
-#[inline]
-pub(super) fn number_reused(fd: c_int) -> c_int {
-    descriptor::forget(fd);
-    fd
-}
-
-/// The same for two of them.
+/// Forgets what the numbers of two new descriptors stood for.
 ///
 /// # Safety
 /// If `result` is 0, `fds` must be readable for two descriptors.
@@ -23,7 +17,7 @@ unsafe fn both_reused(result: c_int, fds: *const c_int) -> c_int {
     if result == 0 {
         // SAFETY: the caller's promise.
         let fds = unsafe { fds.cast::<[c_int; 2]>().read() };
-        fds.into_iter().for_each(descriptor::forget);
+        fds.into_iter().for_each(numbers::forget);
     }
     result
 }
@@ -83,9 +77,9 @@ hook! {
 }
 
 fn epoll_made(fd: c_int) -> c_int {
-    number_reused(fd);
+    numbers::number_reused(fd);
     if fd >= 0
-        && let Some(engine) = runtime::engine()
+        && let Some(engine) = process_state::engine()
     {
         let _ = contained(|| engine.epoll_created(fd));
     }

@@ -1,10 +1,11 @@
 //! Calls that make sockets, and copy and close descriptors.
 
 use descriptors::own;
-use engine::{Family, epoll_may_be_shared, io_uring};
-use libc::{c_int, c_uint, c_void};
+use engine::{Family, epoll_may_be_shared};
+use libc::{c_int, c_uint};
 
-use super::{create, hook, setup};
+use super::define::hook;
+use super::numbers::{self, is_own};
 use crate::guard::{self, contained, errno, fail, set_errno};
 use crate::{epoll_waits, fd_relocation, log_sink, process_state, real, runtime, start};
 
@@ -17,7 +18,7 @@ hook! {
         let family = Family::of_domain(domain).filter(|_| fd >= 0);
         let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
         if let Some(family) = family.filter(|_| is_udp) {
-            forget(fd);
+            numbers::forget(fd);
             let _ = contained(|| {
                 if let Some(engine) = start::start() {
                     engine.socket_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0);
@@ -26,7 +27,7 @@ hook! {
             start::end_if_start_failed();
             return fd;
         }
-        create::number_reused(fd);
+        numbers::number_reused(fd);
         let Some(family) = family else {
             return fd;
         };
@@ -34,7 +35,7 @@ hook! {
         if is_stream && stream_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0) {
             return fd;
         }
-        if let Some(engine) = runtime::engine() {
+        if let Some(engine) = process_state::engine() {
             let _ = contained(|| engine.other_socket_opened(fd, domain, kind, protocol));
         }
         fd
@@ -45,7 +46,7 @@ hook! {
 /// to it.
 fn stream_opened(fd: c_int, family: Family, nonblocking: bool) -> bool {
     contained(|| {
-        let engine = match runtime::engine() {
+        let engine = match process_state::engine() {
             Some(engine) => Some(engine),
             None if start::may_accelerate_streams() => start::start(),
             None => None,
@@ -63,7 +64,7 @@ hook! {
             // own sockets.
             return fail(libc::EBADF);
         }
-        forget(fd);
+        numbers::forget(fd);
         // SAFETY: an integer.
         unsafe { real::close(fd) }
     }
@@ -77,44 +78,6 @@ hook! {
     }
 }
 
-/// Whether a descriptor belongs to the library, and the caller does not. A child of `vfork(2)` has
-/// descriptors of its own, of which the library uses none.
-#[inline]
-pub(super) fn is_own(fd: c_int) -> bool {
-    own::contains(fd) && is_the_programs_call()
-}
-
-#[cold]
-fn is_the_programs_call() -> bool {
-    !guard::is_inside() && !process_state::is_vfork_child()
-}
-
-/// Ends what a descriptor stands for, before the kernel can give its number to another thread.
-pub(super) fn forget(fd: c_int) {
-    epoll_may_be_shared(fd);
-    epoll_waits::number_closes(fd);
-    if let Ok(number) = c_uint::try_from(fd) {
-        ring_closes(number, number);
-        runtime::forget_inherited(number, number);
-    }
-    let Some(engine) = runtime::engine() else {
-        return;
-    };
-    if engine.look_up(fd).is_some() {
-        let _ = contained(|| engine.descriptor_closes(fd));
-    } else if engine.is_listed(fd) {
-        let _ = contained(|| engine.listed_closes(fd));
-    }
-}
-
-/// A ring of the program's is closed, perhaps. Takes no memory.
-#[inline]
-pub(super) fn ring_closes(first: c_uint, last: c_uint) {
-    if io_uring::has_any() && !process_state::is_vfork_child() {
-        io_uring::range_closes(first, last);
-    }
-}
-
 const CLOSE_RANGE_UNSHARE: c_int = 1 << 1;
 
 hook! {
@@ -122,10 +85,10 @@ hook! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         // Flags that leave descriptors open, or what the kernel will refuse.
         let closes = flags & !CLOSE_RANGE_UNSHARE == 0 && first <= last;
-        let engine = runtime::engine();
+        let engine = process_state::engine();
         if closes {
             epoll_waits::numbers_close(first, last);
-            ring_closes(first, last);
+            numbers::ring_closes(first, last);
         }
         if !closes || (engine.is_none() && !own::any()) {
             // SAFETY: integers.
@@ -163,7 +126,7 @@ hook! {
 }
 
 /// `new` is another descriptor of what `old` stands for, if `new` is one at all.
-fn duplicated(old: c_int, new: c_int) -> c_int {
+pub(super) fn duplicated(old: c_int, new: c_int) -> c_int {
     epoll_may_be_shared(old);
     epoll_may_be_shared(new);
     if new == libc::STDERR_FILENO && old != new {
@@ -175,8 +138,8 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
             new
         }
         None => {
-            create::number_reused(new);
-            if let Some(engine) = runtime::engine().filter(|_| new >= 0) {
+            numbers::number_reused(new);
+            if let Some(engine) = process_state::engine().filter(|_| new >= 0) {
                 engine.other_duplicated(old, new);
             }
             new
@@ -188,7 +151,7 @@ fn duplicated(old: c_int, new: c_int) -> c_int {
 /// refuse that.
 fn replaced(old: c_int, new: c_int) {
     if old != new && (runtime::look_up(new).is_some() || runtime::has_ancestors()) && is_open(old) {
-        forget(new);
+        numbers::forget(new);
     }
 }
 
@@ -226,7 +189,7 @@ fn make_room(old: c_int, new: c_int) -> Result<(), c_int> {
 
 /// `result` of an `fcntl(2)` is the lowest number from `from` on that is free, but for those of the
 /// library, which make room.
-fn lowest(fd: c_int, from: c_int, flags: c_int, result: c_int) -> c_int {
+pub(super) fn lowest(fd: c_int, from: c_int, flags: c_int, result: c_int) -> c_int {
     if result < 0 && errno() != libc::EMFILE {
         return result;
     }
@@ -294,79 +257,5 @@ hook! {
         }
         // SAFETY: integers.
         duplicated(old, unsafe { real::dup3(old, new, flags) })
-    }
-}
-
-// include/uapi/asm-generic/fcntl.h
-const F_SETOWN_EX: c_int = 15;
-
-/// What precedes `fcntl(2)`.
-fn about_to_control(fd: c_int, command: c_int, argument: *mut c_void) {
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETFL | libc::F_SETOWN | F_SETOWN_EX => {
-            runtime::recall(fd)
-        }
-        libc::F_SETFD if argument.addr() & libc::FD_CLOEXEC as usize == 0 => handed_down(fd),
-        _ => {}
-    }
-}
-
-/// A program that a child executes shall have the descriptor.
-pub(super) fn handed_down(fd: c_int) {
-    runtime::recall(fd);
-    if let Some(engine) = runtime::look_up(fd) {
-        let _ = contained(|| engine.descriptor_handed_down(fd));
-    }
-}
-
-/// What follows an `fcntl(2)`.
-fn controlled(fd: c_int, command: c_int, argument: *mut c_void, result: c_int) -> c_int {
-    // Passed as a pointer or not, it is an int.
-    let from = argument.addr() as c_int;
-    match command {
-        libc::F_DUPFD => duplicated(fd, lowest(fd, from, 0, result)),
-        libc::F_DUPFD_CLOEXEC => duplicated(fd, lowest(fd, from, libc::O_CLOEXEC, result)),
-        libc::F_SETFL if result == 0 => setup::flags_changed(fd, result),
-        libc::F_SETOWN | F_SETOWN_EX if result == 0 => setup::owner_changed(fd, result),
-        _ => result,
-    }
-}
-
-hook! {
-    /// `fcntl(2)`. It takes its third argument in the same register whether that is variadic or
-    /// not.
-    fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
-        if is_own(fd) {
-            return fail(libc::EBADF);
-        }
-        about_to_control(fd, command, argument);
-        if setup::is_refused_control(fd, command, argument) {
-            return fail(libc::EINVAL);
-        }
-        // SAFETY: the arguments are the caller's own.
-        controlled(fd, command, argument, unsafe { real::fcntl(fd, command, argument) })
-    }
-}
-
-hook! {
-    /// `fcntl(2)` by another name
-    fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
-        // SAFETY: the arguments are the caller's own.
-        unsafe { fcntl(fd, command, argument) }
-    }
-}
-
-hook! {
-    /// `fcntl(2)` of programs built for 64-bit file offsets
-    fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
-        if is_own(fd) {
-            return fail(libc::EBADF);
-        }
-        about_to_control(fd, command, argument);
-        if setup::is_refused_control(fd, command, argument) {
-            return fail(libc::EINVAL);
-        }
-        // SAFETY: the arguments are the caller's own.
-        controlled(fd, command, argument, unsafe { real::fcntl64(fd, command, argument) })
     }
 }

@@ -6,13 +6,13 @@ use engine::user_memory::{is_readable, writable_entries};
 use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 
-use super::descriptor::is_own;
-use super::hook;
+use super::define::hook;
 use super::list::with_list;
+use super::numbers::is_own;
 use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
 use crate::guard::{NotRun, contained, fail};
-use crate::runtime::{self, Device};
-use crate::{call, epoll_waits, real};
+use crate::process_state::{self, Device};
+use crate::{adoption, call, epoll_waits, real, runtime};
 
 /// The longest tick of any kernel (`CONFIG_HZ=100`).
 const TICK_NSEC_MAX: u64 = 10_000_000;
@@ -24,7 +24,7 @@ hook! {
             return fail(libc::EBADF);
         }
         if operation != libc::EPOLL_CTL_DEL {
-            runtime::adopt_inherited(fd);
+            adoption::adopt_inherited(fd);
             runtime::recall(fd);
         }
         // SAFETY: as the caller's promise.
@@ -37,7 +37,7 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
-        if result == 0 && let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
+        if result == 0 && let Some(engine) = process_state::engine() && engine.look_up(fd).is_some() {
             let has_event = operation != libc::EPOLL_CTL_DEL;
             // SAFETY: the kernel has just read the event.
             let event = has_event.then(|| unsafe { event.read_unaligned() });
@@ -53,7 +53,7 @@ hook! {
 /// That of `epoll_ctl(2)`.
 unsafe fn epoll_add(epfd: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     engine::epoll_may_be_shared(fd);
-    let engine = runtime::engine().filter(|engine| engine.look_up(fd).is_some());
+    let engine = process_state::engine().filter(|engine| engine.look_up(fd).is_some());
     let Some(engine) = engine.filter(|_| is_readable(event, size_of::<epoll_event>())) else {
         // SAFETY: the caller's promise.
         return unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, event) };
@@ -90,7 +90,7 @@ unsafe fn epoll_ctl_here(
     fd: c_int,
     event: *mut epoll_event,
 ) -> Option<c_int> {
-    let engine = runtime::engine()?;
+    let engine = process_state::engine()?;
     engine.look_up(fd)?;
     let has_event = operation != libc::EPOLL_CTL_DEL;
     if has_event && !is_readable(event, size_of::<epoll_event>()) {
@@ -107,7 +107,7 @@ unsafe fn epoll_ctl_here(
 
 /// What the program has not registered, or not any more, is not in the kernel's set either.
 pub(super) fn forget_registration(epfd: c_int, fd: c_int) {
-    if let Some(engine) = runtime::engine().filter(|engine| engine.look_up(fd).is_some()) {
+    if let Some(engine) = process_state::engine().filter(|engine| engine.look_up(fd).is_some()) {
         // SAFETY: no event is read.
         unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
         let _ = contained(|| engine.epoll_changed(epfd, libc::EPOLL_CTL_DEL, fd, None));
@@ -182,7 +182,7 @@ unsafe fn watched_meanwhile(
         return Some(known);
     }
     // Closed meanwhile, or a copy that no hook has seen: what has called the thread back tells.
-    let engine = runtime::engine().filter(|_| engine::epoll_has_called_back())?;
+    let engine = process_state::engine().filter(|_| engine::epoll_has_called_back())?;
     let copy = number_stays.then_some(call.epfd);
     // SAFETY: the caller's promise.
     let set = unsafe {

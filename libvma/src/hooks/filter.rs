@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_long, c_ulong, c_void};
 
-use super::hook;
+use super::define::hook;
 use crate::{filters, real};
 
 const FILTER_MODE: c_ulong = 2;

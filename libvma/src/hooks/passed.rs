@@ -4,9 +4,9 @@
 use engine::user_memory::is_readable;
 use libc::{c_int, cmsghdr, msghdr};
 
-use super::descriptor;
+use super::numbers;
 use crate::guard::contained;
-use crate::runtime;
+use crate::{process_state, runtime};
 
 /// Leaves the sockets whose descriptors a message carries to the kernel.
 ///
@@ -15,7 +15,7 @@ use crate::runtime;
 pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
     let pass = |fds: &[c_int]| {
         runtime::recall_all(fds.iter().copied());
-        if let Some(engine) = runtime::engine() {
+        if let Some(engine) = process_state::engine() {
             let _ = contained(|| fds.iter().for_each(|fd| engine.descriptor_passed(*fd)));
         }
     };
@@ -31,7 +31,7 @@ pub(super) unsafe fn descriptors_arrived(message: *const msghdr) {
     // SAFETY: the caller's promise.
     unsafe {
         for_each(message, |fds| {
-            fds.iter().for_each(|fd| descriptor::forget(*fd))
+            fds.iter().for_each(|fd| numbers::forget(*fd))
         })
     };
 }
@@ -45,7 +45,7 @@ const CONTROL_BYTES_MAX: usize = 1 << 20;
 /// What `message` leads to must be the program's own.
 #[inline]
 unsafe fn for_each(message: *const msghdr, each: impl FnMut(&[c_int])) {
-    let is_at_work = runtime::engine().is_some() || runtime::has_ancestors();
+    let is_at_work = process_state::engine().is_some() || runtime::has_ancestors();
     // Bad pointers are the kernel's to find.
     if !is_at_work || !is_readable(message, size_of::<msghdr>()) {
         return;

@@ -5,13 +5,13 @@ use engine::user_memory::is_writable;
 use engine::{Engine, MuxCall, poll_now};
 use libc::{c_int, nfds_t, pollfd, sigset_t, size_t, timespec};
 
-use super::descriptor::is_own;
-use super::hook;
+use super::define::hook;
 use super::list::with_list;
+use super::numbers::is_own;
 use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
 use crate::guard::{contained, fail};
-use crate::runtime::{self, Device};
-use crate::{call, real};
+use crate::process_state::{self, Device};
+use crate::{adoption, call, real, runtime};
 
 /// `poll(2)` with sockets of ours among the descriptors, or `select(2)` if `of_select` makes the
 /// call one. `None`: there are none.
@@ -53,7 +53,7 @@ fn poll_with_own(fds: &mut [pollfd]) -> c_int {
         poll_now(seen).map_or_else(|errno| fail(errno.0), |found| found as c_int)
     };
     let no_mask = std::ptr::null();
-    let found = runtime::engine()
+    let found = process_state::engine()
         .and_then(|engine| poll_any(engine, &mut seen, Some(0), no_mask, false, kernel))
         .unwrap_or_else(kernel);
     for (polled, seen) in fds.iter_mut().zip(&seen) {
@@ -96,7 +96,7 @@ hook! {
         if let Some(found) = unsafe { polled_with_own(fds, count) } {
             return found;
         }
-        let Some(engine) = runtime::engine() else { return kernel() };
+        let Some(engine) = process_state::engine() else { return kernel() };
         let wait = msec_to_nsec(timeout);
         // SAFETY: writable for that many entries, and the caller's own.
         let found = unsafe {
@@ -144,7 +144,7 @@ hook! {
         if let Some(found) = unsafe { polled_with_own(fds, count) } {
             return found;
         }
-        let Some(engine) = runtime::engine() else { return kernel() };
+        let Some(engine) = process_state::engine() else { return kernel() };
         // SAFETY: writable for that many entries, and the caller's own.
         let found = unsafe {
             with_list(fds, count, |list| poll_ours(engine, list, wait, mask, false, kernel))
@@ -179,7 +179,8 @@ hook! {
 /// What `fds` leads to must be the caller's own.
 #[inline]
 unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
-    if runtime::engine().is_none() && !runtime::has_ancestors() && own::lowest() == c_int::MAX {
+    if process_state::engine().is_none() && !runtime::has_ancestors() && own::lowest() == c_int::MAX
+    {
         return None;
     }
     let count = usize::try_from(count).ok()?;
@@ -193,7 +194,7 @@ unsafe fn descriptors(fds: *mut pollfd, count: nfds_t) -> Option<usize> {
     }
     // SAFETY: readable for `count` entries (checked above), and the caller's own.
     let fd = |index| unsafe { fds.wrapping_add(index).read_unaligned() }.fd;
-    runtime::adopt_or_recall((0..count).map(fd));
+    adoption::adopt_or_recall((0..count).map(fd));
     Some(count)
 }
 

@@ -5,16 +5,16 @@ mod variadic;
 
 use libc::{c_char, c_int, posix_spawn_file_actions_t};
 
-use super::hook;
+use super::define::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
-use crate::{process_state, real, runtime, start, started_with};
+use crate::{process_end, process_state, real, runtime, started_with};
 
 /// The program that `execute` starts finds in its sockets what waits for it in user space. If it
 /// does not start, the sockets are accelerated again. In a child: what it inherits stays with the
 /// process that has it, until the program asks for it, if that can.
 fn executing(program: Program, environment: Strings, execute: impl FnOnce() -> c_int) -> c_int {
-    let engine = runtime::engine();
+    let engine = process_state::engine();
     // SAFETY: the arguments are the caller's own.
     let can_ask = || unsafe { can_ask(program, environment) };
     if let Some(engine) = engine {
@@ -96,7 +96,7 @@ hook! {
 hook! {
     /// `_exit(2)`: a parent that ends this way after `fork(2)` leaves its sockets to the child.
     fn _exit(status: c_int) -> ! {
-        start::process_ends();
+        process_end::process_ends();
         // SAFETY: an integer.
         unsafe { real::_exit(status) }
     }
@@ -106,7 +106,7 @@ hook! {
     /// `_Exit(3)`
     #[allow(non_snake_case, reason = "the C library's name")]
     fn _Exit(status: c_int) -> ! {
-        start::process_ends();
+        process_end::process_ends();
         // SAFETY: an integer.
         unsafe { real::_exit(status) }
     }
@@ -116,7 +116,7 @@ hook! {
     /// `daemon(3)`: the process forks and ends inside of the C library, and its child goes on with
     /// the sockets.
     fn daemon(stays_in_directory: c_int, keeps_streams: c_int) -> c_int {
-        if let Some(engine) = runtime::engine() {
+        if let Some(engine) = process_state::engine() {
             let _ = contained(|| engine.leave_everything_to_kernel());
         }
         // SAFETY: integers.
@@ -133,7 +133,7 @@ hook! {
         new: c_int,
     ) -> c_int {
         runtime::recall(fd);
-        if let Some(engine) = runtime::engine() && engine.look_up(fd).is_some() {
+        if let Some(engine) = process_state::engine() && engine.look_up(fd).is_some() {
             let _ = contained(|| engine.descriptor_passed(fd));
         }
         // SAFETY: the arguments are the caller's own.

@@ -4,9 +4,10 @@ use engine::Reason;
 use engine::user_memory::{is_readable, is_writable};
 use libc::{c_int, c_void, iovec, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::{header, hook, passed, stream_calls as stream, transfer};
+use super::define::hook;
+use super::{header, passed, stream_calls as stream, transfer};
 use crate::guard::{contained, errno, fail};
-use crate::{call, real, runtime};
+use crate::{adoption, call, real, runtime};
 
 hook! {
     /// `recv(2)`
@@ -14,7 +15,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recv(fd, buffer, len, flags) };
         let mut part = iovec { iov_base: buffer, iov_len: len };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             // SAFETY: the buffer is the caller's, valid for recv(2).
             return unsafe { stream::receive(fd, &mut header::one(&mut part), flags, kernel) };
         };
@@ -49,7 +50,7 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvfrom(fd, buffer, len, flags, from, from_len) };
         let mut part = iovec { iov_base: buffer, iov_len: len };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             // SAFETY: the buffer is the caller's, valid for recv(2).
             return unsafe {
                 stream::receive_from(fd, &mut header::one(&mut part), flags, from, from_len, kernel)
@@ -112,7 +113,7 @@ hook! {
 hook! {
     /// `recvmsg(2)`
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        if runtime::udp_to_receive(fd).is_some() || runtime::stream(fd).is_some() {
+        if adoption::udp_to_receive(fd).is_some() || runtime::stream(fd).is_some() {
             call::cancellation_point();
         }
         // SAFETY: the message is the caller's own.
@@ -125,7 +126,7 @@ hook! {
 pub(super) unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let kernel = || unsafe { real::recvmsg(fd, message, flags) };
-    let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+    let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
         // SAFETY: the message is the caller's own.
         if let Some(result) = unsafe { stream::receive_message(fd, message, flags) } {
             return result;
@@ -167,7 +168,7 @@ hook! {
     fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::read(fd, buffer, len) };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             if len == 0 {
                 return kernel();
             }
@@ -211,7 +212,7 @@ hook! {
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::readv(fd, parts, count) };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             if runtime::stream(fd).is_none() {
                 return kernel();
             }
@@ -240,7 +241,7 @@ hook! {
     ) -> ssize_t {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::preadv2(fd, parts, count, offset, flags) };
-        let Some((engine, socket)) = runtime::udp_to_receive(fd) else {
+        let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             if offset == -1 && runtime::stream(fd).is_some() {
                 if flags == 0 {
                     // SAFETY: the arguments are the caller's own.

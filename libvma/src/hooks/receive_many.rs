@@ -6,11 +6,12 @@ use engine::user_memory::{is_readable, is_writable};
 use engine::{Errno, TcpSocket, UdpSocket};
 use libc::{c_int, c_uint, mmsghdr, msghdr, time_t, timespec};
 
+use super::define::hook;
+use super::passed;
 use super::receive::receive_message;
-use super::{hook, passed};
 use crate::guard::{contained, errno, fail, set_errno};
 use crate::process_state::Device;
-use crate::{call, real, runtime};
+use crate::{adoption, call, real, runtime};
 
 /// A socket of ours that messages are asked of.
 #[derive(Clone, Copy)]
@@ -87,7 +88,7 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
-        let ours = runtime::udp_to_receive(fd).map(|(_, socket)| Ours::Datagrams(socket));
+        let ours = adoption::udp_to_receive(fd).map(|(_, socket)| Ours::Datagrams(socket));
         let Some(ours) = ours.or_else(|| Ours::stream(fd)) else {
             let result = kernel();
             for index in 0..usize::try_from(result).unwrap_or(0) {

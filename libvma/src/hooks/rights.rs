@@ -4,10 +4,11 @@ use engine::user_memory::is_readable;
 use engine::{Reason, RightsChange, UNCHANGED_USER, Whose};
 use libc::{c_int, c_long, c_ulong, c_void, uid_t};
 
-use super::descriptor::is_own;
-use super::{filter, hook};
+use super::define::hook;
+use super::filter;
+use super::numbers::is_own;
 use crate::guard::{contained, fail};
-use crate::{filters, real, runtime};
+use crate::{filters, process_state, real};
 
 /// Makes a call that changes what the program may do. What takes the rights that go with it is done
 /// before.
@@ -17,7 +18,7 @@ fn changing(
     name: &'static str,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some((engine, change)) = runtime::engine().zip(change) else {
+    let Some((engine, change)) = process_state::engine().zip(change) else {
         return call();
     };
     let went = contained(|| engine.before_rights_change(&change, whose, name)).unwrap_or(false);
@@ -187,7 +188,7 @@ hook! {
 
 /// A user namespace takes a process of one thread, and gives rights in itself only.
 fn leaves_namespaces(kinds: c_int, call: &'static str) {
-    if kinds & libc::CLONE_NEWUSER != 0 && runtime::engine().is_some() {
+    if kinds & libc::CLONE_NEWUSER != 0 && process_state::engine().is_some() {
         let _ = contained(|| filters::retire(Reason::UserNamespace, call));
     }
 }
@@ -195,7 +196,7 @@ fn leaves_namespaces(kinds: c_int, call: &'static str) {
 fn enters_namespace(fd: c_int, kind: c_int) {
     /// linux/nsfs.h
     const NS_GET_NSTYPE: c_ulong = 0xb703;
-    if runtime::engine().is_none() {
+    if process_state::engine().is_none() {
         return;
     }
     let kind = match kind {

@@ -4,8 +4,8 @@ use engine::Reason;
 use engine::io_uring::{self, Operation, Target};
 use libc::{c_int, c_long, c_uint, c_void};
 
-use super::raw::{enter_straight, register_straight, setup_straight};
-use super::{create, descriptor, epoll, transfer};
+use super::straight::{enter_straight, register_straight, setup_straight};
+use super::{epoll, numbers, transfer};
 use crate::guard::{self, contained};
 use crate::{process_state, runtime};
 
@@ -14,7 +14,7 @@ use crate::{process_state, runtime};
 #[cold]
 fn leave_all_to_kernel(why: &str) {
     if io_uring::becomes_unseen()
-        && let Some(engine) = runtime::engine()
+        && let Some(engine) = process_state::engine()
     {
         let _ = contained(|| engine.withdraw(Reason::IoUring, why));
     }
@@ -29,7 +29,7 @@ pub(super) unsafe extern "C" fn io_uring_setup(entries: c_uint, parameters: *mut
         return fd;
     };
     let saved = guard::errno();
-    create::number_reused(number);
+    numbers::number_reused(number);
     // SAFETY: the kernel has just read and written the parameters.
     let made = contained(|| unsafe { io_uring::made(number, parameters) });
     if !matches!(made, Ok(Ok(()))) {
@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn io_uring_enter(
 ) -> c_long {
     if submitted > 0
         && !io_uring::is_unseen()
-        && (runtime::engine().is_some() || runtime::has_ancestors())
+        && (process_state::engine().is_some() || runtime::has_ancestors())
     {
         look_at(fd.cast_signed(), submitted);
     }
@@ -109,7 +109,7 @@ fn follow(operation: &mut Operation) {
                 _ => {}
             }
         }
-        Target::Close(fd) => descriptor::forget(fd),
+        Target::Close(fd) => numbers::forget(fd),
         Target::Use(first, second) => {
             for fd in [first, second].into_iter().filter(|fd| *fd >= 0) {
                 transfer::leave_to_kernel(fd, Reason::IoUring);

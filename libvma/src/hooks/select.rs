@@ -7,13 +7,13 @@ use engine::Engine;
 use engine::user_memory::is_writable;
 use libc::{c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval};
 
-use super::descriptor::is_own;
-use super::hook;
+use super::define::hook;
+use super::numbers::is_own;
 use super::poll::poll_ours;
 use super::waits::{NSEC_PER_SEC, is_bad_mask, timespec_at};
 use crate::guard::{contained, fail};
-use crate::runtime::{self, Device};
-use crate::{call, real};
+use crate::process_state::{self, Device};
+use crate::{adoption, call, real, runtime};
 
 hook! {
     /// `select(2)`
@@ -103,7 +103,7 @@ unsafe fn select_any(
     unsafe { Sets::recall(count, sets) };
     // SAFETY: the caller's promise.
     let have_own = unsafe { Sets::have_own(count, sets) };
-    let ours = runtime::engine().and_then(|engine| {
+    let ours = process_state::engine().and_then(|engine| {
         // SAFETY: the caller's promise.
         let sets = unsafe { Sets::with_ours(engine, count, sets) };
         Some((engine, sets?))
@@ -261,7 +261,7 @@ impl Sets {
             if all.are_writable() {
                 // SAFETY: the caller's promise.
                 let fds = unsafe { all.entries() };
-                runtime::adopt_or_recall(fds.map(|polled| polled.fd));
+                adoption::adopt_or_recall(fds.map(|polled| polled.fd));
             }
         }
     }

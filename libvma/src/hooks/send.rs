@@ -7,7 +7,8 @@ use libc::{
 use engine::user_memory::{is_readable, is_writable};
 use engine::{DUMMY_SEND, Follows, Reason};
 
-use super::{header, hook, passed, stream_calls as stream, transfer};
+use super::define::hook;
+use super::{header, passed, stream_calls as stream, transfer};
 use crate::guard::{errno, set_errno};
 use crate::{call, real, runtime};
 

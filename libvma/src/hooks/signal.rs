@@ -4,7 +4,7 @@ use std::mem;
 
 use libc::{c_int, sighandler_t};
 
-use super::hook;
+use super::define::hook;
 use crate::{real, signals};
 
 hook! {

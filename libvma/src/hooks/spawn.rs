@@ -3,7 +3,7 @@
 
 use libc::{FILE, c_char, c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
-use super::hook;
+use super::define::hook;
 use super::program::{Program, Strings, can_ask, own_environment};
 use crate::guard::contained;
 use crate::{process_state, real, runtime, started_with};
@@ -12,7 +12,7 @@ use crate::{process_state, real, runtime, started_with};
 fn starting(program: Program, environment: Strings) {
     // SAFETY: the arguments are the caller's own.
     let can_ask = || unsafe { can_ask(program, environment) };
-    if let Some(engine) = runtime::engine() {
+    if let Some(engine) = process_state::engine() {
         let _ = contained(|| engine.program_starts(can_ask));
     }
     if runtime::has_ancestors() {

@@ -3,8 +3,9 @@
 use engine::Reason;
 use libc::{FILE, c_char, c_int, c_void};
 
-use super::descriptor::{self, is_own};
-use super::{hook, transfer};
+use super::define::hook;
+use super::numbers::{self, is_own};
+use super::transfer;
 use crate::guard::{fail, set_errno};
 use crate::{log_sink, real, runtime};
 
@@ -24,7 +25,7 @@ fn reopened(stream: *mut FILE) -> *mut FILE {
 fn closing(stream: *mut FILE) {
     if !stream.is_null() {
         // SAFETY: the stream is the caller's, open so far.
-        descriptor::forget(unsafe { libc::fileno(stream) });
+        numbers::forget(unsafe { libc::fileno(stream) });
     }
 }
 

@@ -5,7 +5,7 @@ use engine::{Amount, ConnectOutcome, Errno, Sockaddr, takes_over_connection};
 use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
 use crate::guard::{contained, fail};
-use crate::{call, internal_thread, runtime};
+use crate::{adoption, call, internal_thread, runtime};
 
 /// A receive call; the kernel's if there is no stream of ours.
 ///
@@ -183,7 +183,7 @@ pub(super) unsafe fn accept(
     len: *mut socklen_t,
     flags: c_int,
 ) -> Option<c_int> {
-    runtime::adopt_inherited(fd);
+    adoption::adopt_inherited(fd);
     let (engine, socket) = runtime::stream(fd)?;
     if socket.is_left_to_kernel() || flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
         return None;

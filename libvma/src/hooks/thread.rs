@@ -2,7 +2,7 @@
 
 use libc::c_int;
 
-use super::hook;
+use super::define::hook;
 use crate::{guard, real};
 
 /// `PTHREAD_CANCEL_ASYNCHRONOUS` of the C library's headers.

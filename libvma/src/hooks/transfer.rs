@@ -6,8 +6,8 @@ use engine::user_memory::{is_readable, is_writable};
 use engine::{FileToSend, Pipe, PipeEnd, Reason};
 use libc::{aiocb, c_int, c_uint, off64_t, pollfd, sigevent, size_t, ssize_t};
 
-use super::descriptor::is_own;
-use super::hook;
+use super::define::hook;
+use super::numbers::is_own;
 use crate::guard::{contained, errno, fail, set_errno};
 use crate::{call, real, runtime};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{c_int, sighandler_t};
 
-use super::SIGNALS;
+use super::number::SIGNALS;
 
 /// Set beside the handler's address: it takes three arguments (`SA_SIGINFO`).
 const SIGINFO: u64 = 1 << 63;

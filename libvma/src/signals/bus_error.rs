@@ -2,6 +2,7 @@
 
 use libc::{c_int, c_void, siginfo_t};
 
+use super::delivery::install_again;
 use super::{death, stand_in};
 
 /// From here on the process survives that its statistics file is truncated, unless a thread has the
@@ -26,7 +27,7 @@ extern "C" fn bus_error(signal: c_int, info: *mut siginfo_t, _context: *mut c_vo
     // SAFETY: the kernel passes it for a handler installed with SA_SIGINFO, as this one is.
     if unsafe { is_survived(signal, info) } {
         // The next thread may stumble, too.
-        super::install_again(signal, bus_error);
+        install_again(signal, bus_error);
         return;
     }
     death::hand_over();

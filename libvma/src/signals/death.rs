@@ -5,7 +5,8 @@
 use engine::interrupt;
 use libc::{c_int, c_void, siginfo_t};
 
-use super::{is_fault, stand_in, waits_outside};
+use super::delivery::{is_fault, waits_outside};
+use super::stand_in;
 use crate::{guard, process_state};
 
 /// Those with a name. `SIGKILL` asks no handler. Others are ignored, or stop and continue.

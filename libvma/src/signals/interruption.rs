@@ -6,7 +6,7 @@ use engine::interrupt;
 use libc::c_int;
 
 use super::{death, stand_in};
-use crate::runtime;
+use crate::process_state;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
@@ -23,7 +23,7 @@ pub(crate) fn end_calls_on_sigint() {
 pub(super) fn signal_came(signal: c_int) {
     if signal == libc::SIGINT
         && ENABLED.load(Ordering::Relaxed)
-        && let Some(engine) = runtime::engine()
+        && let Some(engine) = process_state::engine()
     {
         engine.interrupt_all();
     }

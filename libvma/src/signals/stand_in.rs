@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, siginfo_t};
 
+use super::delivery::{Handler, send_to_this_thread};
 use super::installation::Installation;
-use super::{Handler, SIGNALS};
+use super::number::{SIGNALS, index};
 use crate::real;
 
 /// By signal number; 0 where there is none.
@@ -21,7 +22,7 @@ static MASKS: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 /// Puts `handler` in the place of the default action, instead of a stand-in that there is. When it
 /// runs, the default action is in force again, and [`act_as_usual`] brings it about.
 pub(super) fn install(signal: c_int, handler: Handler) {
-    if let Some(index) = super::index(signal) {
+    if let Some(index) = index(signal) {
         let _alone = Installation::begin();
         STAND_INS[index].store(handler as *const () as usize, Ordering::Relaxed);
         replace_default(signal, 0);
@@ -30,7 +31,7 @@ pub(super) fn install(signal: c_int, handler: Handler) {
 
 /// The same where there is none yet.
 pub(super) fn install_first(signal: c_int, handler: Handler) {
-    if super::index(signal).is_some_and(|index| STAND_INS[index].load(Ordering::Relaxed) == 0) {
+    if index(signal).is_some_and(|index| STAND_INS[index].load(Ordering::Relaxed) == 0) {
         install(signal, handler);
     }
 }
@@ -39,7 +40,7 @@ pub(super) fn install_first(signal: c_int, handler: Handler) {
 /// program never sees the `unseen` ones of its flags. No other thread installs a handler.
 /// Async-signal-safe.
 pub(super) fn replace_default(signal: c_int, unseen: c_int) {
-    let Some(index) = super::index(signal) else {
+    let Some(index) = index(signal) else {
         return;
     };
     let Some(action) = of_default_action(index) else {
@@ -96,7 +97,7 @@ pub(super) unsafe fn act_as_usual(signal: c_int, info: *mut siginfo_t) {
         return;
     }
     // SAFETY: the caller's promise.
-    if !unsafe { super::send_to_this_thread(signal, info) } {
+    if !unsafe { send_to_this_thread(signal, info) } {
         // The user has as many signals queued as the limit allows (`RLIMIT_SIGPENDING`).
         // SAFETY: integers.
         unsafe { libc::syscall(libc::SYS_kill, stats::process_id(), signal) };

@@ -1,0 +1,144 @@
+//! Options of sockets.
+
+use std::net::IpAddr;
+
+use engine::user_memory::is_readable;
+use engine::{
+    AnySocket, RING_ASK_BYTES, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC, changes_membership,
+    group_offset, is_asked_for_later, joins,
+};
+use libc::{c_int, c_void, socklen_t};
+
+use super::define::hook;
+use super::trace::traced;
+use super::{answers, stream_calls};
+use crate::guard::{contained, fail};
+use crate::{call, real, runtime};
+
+/// `SO_VMA_RING_ALLOC_LOGIC`. `None`: it is no socket of ours, and no option of the kernel's.
+///
+/// # Safety
+/// `value` must be the caller's own.
+unsafe fn ask_for_rings(fd: c_int, value: *const c_void, len: socklen_t) -> Option<c_int> {
+    let udp = runtime::own_udp(fd).map(|(engine, socket)| (engine, AnySocket::from(socket)));
+    let stream = || runtime::stream(fd).map(|(engine, socket)| (engine, socket.into()));
+    let (engine, socket) = udp.or_else(stream)?;
+    if value.is_null() || len as usize != RING_ASK_BYTES {
+        return Some(fail(libc::EINVAL));
+    }
+    if !is_readable(value, RING_ASK_BYTES) {
+        return Some(fail(libc::EFAULT));
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let value = unsafe { value.cast::<[u8; RING_ASK_BYTES]>().read_unaligned() };
+    let Some(ask) = RingAsk::parse(&value) else {
+        return Some(fail(libc::EINVAL));
+    };
+    let _ = contained(|| engine.rings_are_asked_for(socket, ask));
+    Some(0)
+}
+
+hook! {
+    /// `setsockopt(2)`
+    fn setsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *const c_void,
+        len: socklen_t,
+    ) -> c_int {
+        // The owner of a socket that was inherited would not learn of it.
+        if is_asked_for_later(level, name) {
+            runtime::comes_back(fd);
+        } else {
+            runtime::recall(fd);
+        }
+        if level == libc::SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC {
+            // SAFETY: the value is the caller's own.
+            if let Some(result) = unsafe { ask_for_rings(fd, value, len) } {
+                return traced("setsockopt", fd, result);
+            }
+        }
+        if is_refused(fd, Request::Option { level, name }) {
+            return fail(libc::EINVAL);
+        }
+        // SAFETY: the value is the caller's own.
+        if let Some(result) = unsafe { stream_calls::set_option(fd, level, name, value, len) } {
+            return traced("setsockopt", fd, result);
+        }
+        // SAFETY: the arguments are the caller's own.
+        let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
+        if result == 0 && let Some((engine, socket)) = runtime::own_udp(fd) {
+            if level == libc::IPPROTO_IP && name == libc::IP_MULTICAST_IF {
+                let len = (len as usize).min(MREQN_LEN);
+                // SAFETY: the kernel has just read so many bytes there.
+                let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
+                let _ = contained(|| socket.group_interface_was_set(engine, value));
+            }
+            if level == libc::IPPROTO_IPV6 && name == libc::IPV6_MTU {
+                // SAFETY: the kernel has just read an int there, which is not negative.
+                let len = unsafe { value.cast::<u32>().read_unaligned() };
+                let _ = contained(|| socket.packet_len_was_set(len));
+            }
+            let _ = contained(|| engine.option_was_set(socket, level, name));
+            if changes_membership(level, name) {
+                let group = value.cast::<u8>().wrapping_add(group_offset(level, name));
+                // SAFETY: the kernel has just read the group's address there.
+                let group = unsafe { group_at(group, level) };
+                call::membership_changed(engine, socket, group, joins(level, name));
+            }
+        } else if result == 0 {
+            stream_calls::option_was_set(fd, level, name);
+        }
+        result
+    }
+}
+
+hook! {
+    /// `getsockopt(2)`
+    fn getsockopt(
+        fd: c_int,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        len: *mut socklen_t,
+    ) -> c_int {
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_SAVED_SYN)
+            // SAFETY: what the pointers lead to is the caller's own.
+            && let Some(result) = unsafe { stream_calls::saved_syn(fd, value, len) } {
+            return traced("getsockopt", fd, result);
+        }
+        // SAFETY: what the pointers lead to is the caller's own.
+        if let Some(result) = unsafe { stream_calls::option(fd, level, name, value, len) } {
+            return traced("getsockopt", fd, result);
+        }
+        // SAFETY: the arguments are the caller's own.
+        let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
+        if result == 0 && level == libc::SOL_SOCKET {
+            // SAFETY: the kernel has just given this answer.
+            unsafe { answers::complete(fd, name, value, len) };
+        }
+        result
+    }
+}
+
+/// The group that the value of an option names, of IPv4 or of IPv6 by its level.
+///
+/// # Safety
+/// There is such an address at the pointer.
+unsafe fn group_at(address: *const u8, level: c_int) -> IpAddr {
+    if level == libc::IPPROTO_IP {
+        // SAFETY: the caller's promise.
+        return unsafe { address.cast::<[u8; 4]>().read_unaligned() }.into();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { address.cast::<[u8; 16]>().read_unaligned() }.into()
+}
+
+/// `struct ip_mreqn`
+const MREQN_LEN: usize = size_of::<libc::ip_mreqn>();
+
+/// Whether a request is not even to be tried.
+pub(super) fn is_refused(fd: c_int, request: Request) -> bool {
+    runtime::own_udp(fd).is_some_and(|(engine, socket)| call::is_refused(engine, socket, request))
+}
