@@ -8,12 +8,13 @@ use std::path::Path;
 use testkit::{crate_paths, files_below};
 
 /// Crates that are held to it.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "crates/dev-xdp",
     "crates/engine",
     "crates/links",
     "crates/stats",
     "crates/tcp",
+    "libvma",
     "sockperf-rs",
 ];
 /// As many files may know each other: a trait, what it is implemented for, and what both stand on.
@@ -65,13 +66,26 @@ fn uses(name: &str, text: &str, known: &BTreeSet<String>) -> BTreeSet<String> {
     let imports = code
         .iter()
         .filter_map(|line| Some(line.split_once("use ")?.1));
-    let of_parts = imports.filter(|path| !path.starts_with("crate::"));
+    let is_above = |path: &str| ["crate::", "super::"].iter().any(|it| path.starts_with(it));
+    let of_parts = imports.filter(|path| !is_above(path));
     let of_parts = of_parts.map(|path| format!("{name}::{}", path_at(path)));
-    let paths = crate_paths(&code.join("\n"));
+    let paths = crate_paths(&without_super(name, &code.join("\n")));
     let all = of_parts.chain(paths);
     let mut used: BTreeSet<_> = all.filter_map(|path| file_of(&path, known)).collect();
     used.remove(name);
     used
+}
+
+/// The text of a file with whole paths in the place of those that lead up from it.
+fn without_super(name: &str, text: &str) -> String {
+    let parts: Vec<_> = name.split("::").collect();
+    let whole = |levels: usize| {
+        let above = &parts[..parts.len().saturating_sub(levels)];
+        let above = above.iter().map(|part| format!("{part}::"));
+        format!("crate::{}", above.collect::<String>())
+    };
+    text.replace("super::super::", &whole(2))
+        .replace("super::", &whole(1))
 }
 
 /// The path that a text begins with.
@@ -140,4 +154,10 @@ fn circles_are_found() {
     ]);
     assert_eq!(circles(&files), [["a", "a::b", "c"]]);
     assert!(files["c"].contains("d"), "one of a group");
+    let above = uses(
+        "a::b",
+        "use super::super::c;\nuse super::{Thing, b};",
+        &known,
+    );
+    assert_eq!(above, ["a", "c"].map(str::to_owned).into());
 }
