@@ -14,6 +14,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+pub mod calls;
 mod cpu_sharing;
 mod engine;
 pub mod io_uring;

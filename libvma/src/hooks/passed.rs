@@ -2,7 +2,7 @@
 //! has a new number for it.
 
 use engine::user_memory::is_readable;
-use libc::{c_int, cmsghdr, msghdr};
+use libc::{c_int, c_uint, cmsghdr, mmsghdr, msghdr};
 
 use super::numbers;
 use crate::guard::contained;
@@ -23,6 +23,18 @@ pub(super) unsafe fn leave_to_kernel(message: *const msghdr) {
     unsafe { for_each(message, pass) };
 }
 
+/// The same for each of several messages.
+///
+/// # Safety
+/// What `messages` leads to must be the program's own.
+pub(super) unsafe fn leave_all_to_kernel(messages: *const mmsghdr, count: c_uint) {
+    for index in 0..count {
+        let message = messages.wrapping_add(index as usize);
+        // SAFETY: the caller's promise; the header is the first field.
+        unsafe { leave_to_kernel(message.cast::<msghdr>()) };
+    }
+}
+
 /// Forgets what the numbers of received descriptors stood for.
 ///
 /// # Safety
@@ -34,6 +46,18 @@ pub(super) unsafe fn descriptors_arrived(message: *const msghdr) {
             fds.iter().for_each(|fd| numbers::forget(*fd))
         })
     };
+}
+
+/// The same for each of several messages, of which `recvmmsg(2)` has received `received`.
+///
+/// # Safety
+/// The kernel must have filled that many messages in.
+pub(super) unsafe fn messages_arrived(messages: *const mmsghdr, received: c_int) {
+    for index in 0..usize::try_from(received).unwrap_or(0) {
+        let message = messages.wrapping_add(index);
+        // SAFETY: the caller's promise; the header is the first field.
+        unsafe { descriptors_arrived(message.cast::<msghdr>()) };
+    }
 }
 
 /// More than the kernel takes (`net.core.optmem_max`).

@@ -1,10 +1,11 @@
 //! `recvmmsg(2)`, message by message.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use engine::calls::{ReceiveMany, ReceiveTime, Received};
 use engine::user_memory::{is_readable, is_writable};
 use engine::{Errno, TcpSocket, UdpSocket};
-use libc::{c_int, c_uint, mmsghdr, msghdr, time_t, timespec};
+use libc::{c_int, c_uint, mmsghdr, msghdr, timespec};
 
 use super::define::hook;
 use super::passed;
@@ -21,12 +22,17 @@ enum Ours {
 }
 
 impl Ours {
-    /// `None`: there is no stream of ours, or the kernel has it.
-    fn stream(fd: c_int) -> Option<Self> {
+    /// `None`: there is none, or a stream that the kernel has.
+    #[inline]
+    fn find(fd: c_int) -> Option<Self> {
+        if let Some((_, socket)) = adoption::udp_to_receive(fd) {
+            return Some(Self::Datagrams(socket));
+        }
         let (_, socket) = runtime::stream(fd)?;
         (!socket.is_left_to_kernel()).then_some(Self::Stream(socket))
     }
 
+    #[inline]
     fn is_left_to_kernel(self) -> bool {
         match self {
             Self::Datagrams(socket) => socket.is_left_to_kernel(),
@@ -41,39 +47,16 @@ impl Ours {
             Self::Stream(socket) => contained(|| socket.has_only_failed()).unwrap_or(false),
         }
     }
-}
 
-/// The time of a `recvmmsg(2)`: it is looked at after each message only, and what was left of it
-/// then is given back.
-struct Time {
-    begun: Instant,
-    asked: Duration,
-    left: Duration,
-}
-
-impl Time {
-    /// `None`: not a time, which the kernel says itself.
-    fn begin(asked: timespec) -> Option<Self> {
-        let sec = u64::try_from(asked.tv_sec).ok()?;
-        let nsec = u32::try_from(asked.tv_nsec).ok()?;
-        let asked = (nsec < 1_000_000_000).then(|| Duration::new(sec, nsec))?;
-        Some(Self {
-            begun: Instant::now(),
-            asked,
-            left: asked,
-        })
-    }
-
-    fn runs_out(&mut self) -> bool {
-        self.left = self.asked.saturating_sub(self.begun.elapsed());
-        self.left.is_zero()
-    }
-}
-
-fn timespec_of(time: Duration) -> timespec {
-    timespec {
-        tv_sec: time_t::try_from(time.as_secs()).unwrap_or(time_t::MAX),
-        tv_nsec: time.subsec_nanos().into(),
+    /// The error that a stream tells before it is received from.
+    fn take_failure(self, flags: c_int) -> Option<c_int> {
+        match self {
+            Self::Stream(socket) if flags & libc::MSG_ERRQUEUE == 0 => {
+                let failure = contained(|| socket.take_failure()).ok().flatten();
+                failure.map(|Errno(errno)| errno)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -88,119 +71,136 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
-        let ours = adoption::udp_to_receive(fd).map(|(_, socket)| Ours::Datagrams(socket));
-        let Some(ours) = ours.or_else(|| Ours::stream(fd)) else {
-            let result = kernel();
-            for index in 0..usize::try_from(result).unwrap_or(0) {
-                // SAFETY: the kernel has just filled that many messages in.
-                let message = unsafe { messages.add(index) };
-                // SAFETY: as above; the header is the first field.
-                unsafe { passed::descriptors_arrived(message.cast::<msghdr>()) };
-            }
-            return result;
-        };
-        // What the kernel refuses before it looks for a datagram is its to say.
-        let is_bad = |timeout: *mut timespec| {
-            !timeout.is_null() && !is_readable(timeout, size_of::<timespec>())
-        };
-        if ours.is_left_to_kernel()
-            || count == 0
-            || is_bad(timeout)
-            || !is_readable(messages, size_of::<mmsghdr>())
-        {
+        let Some(ours) = Ours::find(fd) else {
             let received = kernel();
-            if let Ours::Datagrams(socket) = ours {
-                // SAFETY: the kernel has just filled that many messages in.
-                unsafe { call::messages_received_by_kernel(socket, messages, received) };
-            }
+            // SAFETY: the kernel has just filled that many messages in.
+            unsafe { passed::messages_arrived(messages, received) };
             return received;
-        }
-        let mut time = None;
-        if !timeout.is_null() {
-            // SAFETY: readable (checked above), and the caller's own.
-            let asked = unsafe { timeout.read_unaligned() };
-            let Some(begun) = Time::begin(asked) else { return kernel() };
-            time = Some(begun);
-        }
-        call::cancellation_point();
-        if let Ours::Stream(socket) = ours
-            && flags & libc::MSG_ERRQUEUE == 0
-            && let Ok(Some(Errno(error))) = contained(|| socket.take_failure())
-        {
-            return fail(error);
-        }
-        // SAFETY: the caller gave `count` messages.
-        let (received, error) = unsafe { receive_many(fd, ours, messages, count, flags, time.as_mut()) };
-        if let (Some(error), Ours::Datagrams(socket)) = (error, ours) {
-            // As the kernel does, but for EINTR, which Linux would return from a later call as 512.
-            socket.postpone_error(error);
-        }
-        if let Some(time) = time {
-            if !is_writable(timeout, size_of::<timespec>()) {
-                return fail(libc::EFAULT);
-            }
-            let saved = errno();
-            // SAFETY: writable (checked above).
-            unsafe { timeout.write_unaligned(timespec_of(time.left)) };
-            set_errno(saved);
-        }
-        received
+        };
+        // SAFETY: the arguments are the caller's own.
+        unsafe { receive_ours(fd, ours, messages, count, flags, timeout, kernel) }
     }
 }
 
-/// Returns the call's result, and the error with which it has ended behind the first message, if
-/// that is worth another call's while.
+/// `recvmmsg(2)` on a socket of ours; `kernel` makes the same call to the kernel.
 ///
 /// # Safety
-/// What `messages` leads to must be the program's own.
-unsafe fn receive_many(
+/// The arguments must be the caller's own.
+#[inline(never)]
+unsafe fn receive_ours(
     fd: c_int,
     ours: Ours,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
-    mut time: Option<&mut Time>,
-) -> (c_int, Option<Errno>) {
-    let mut received = 0;
-    let mut error = None;
-    for index in 0..count {
-        let waits = index == 0 || flags & libc::MSG_WAITFORONE == 0;
-        let one = flags & !libc::MSG_WAITFORONE | if waits { 0 } else { libc::MSG_DONTWAIT };
-        let message = messages.wrapping_add(index as usize);
-        if !is_readable(message, size_of::<mmsghdr>()) {
-            // The first one is good.
-            error = Some(Errno(libc::EFAULT));
-            break;
+    timeout: *mut timespec,
+    kernel: impl Fn() -> c_int,
+) -> c_int {
+    // What the kernel refuses before it looks for a datagram is its to say.
+    if ours.is_left_to_kernel() || is_refused(messages, count, timeout) {
+        let received = kernel();
+        if let Ours::Datagrams(socket) = ours {
+            // SAFETY: the kernel has just filled that many messages in.
+            unsafe { call::messages_received_by_kernel(socket, messages, received) };
         }
-        if index > 0 && ours.has_only_failed() {
-            // That stays for the next call.
-            break;
-        }
-        let saved = errno();
-        // SAFETY: the message is the caller's own; the header is the first field.
-        let mut result = unsafe { receive_message(fd, message.cast::<msghdr>(), one) };
-        if result >= 0 && !is_writable(message, size_of::<mmsghdr>()) {
-            result = fail(libc::EFAULT);
-        }
-        let Ok(len) = c_uint::try_from(result) else {
-            if received == 0 {
-                return (-1, None);
-            }
-            let is_lasting = |error: &Errno| !matches!(error.0, libc::EAGAIN | libc::EINTR);
-            error = Some(Errno(errno())).filter(is_lasting);
-            set_errno(saved);
-            break;
-        };
-        // SAFETY: writable (checked above), and the caller's own.
-        unsafe { call::received_len(message).write_unaligned(len) };
-        received += 1;
-        // SAFETY: as above.
-        if unsafe { call::message_flags(message).read_unaligned() } & libc::MSG_OOB != 0 {
-            break;
-        }
-        if time.as_mut().is_some_and(|time| time.runs_out()) {
-            break;
+        return received;
+    }
+    // SAFETY: readable (checked above), and the caller's own.
+    let Ok(time) = (unsafe { time_at(timeout) }) else {
+        return kernel();
+    };
+    call::cancellation_point();
+    if let Some(errno) = ours.take_failure(flags) {
+        return fail(errno);
+    }
+    let many = ReceiveMany::begin(count, flags, time);
+    // SAFETY: the caller gave `count` messages.
+    let received = unsafe { receive_all(fd, ours, messages, many) };
+    // SAFETY: the timeout is the caller's own.
+    unsafe { tell(ours, received, timeout) }
+}
+
+fn is_refused(messages: *const mmsghdr, count: c_uint, timeout: *const timespec) -> bool {
+    let is_bad_time = !timeout.is_null() && !is_readable(timeout, size_of::<timespec>());
+    count == 0 || is_bad_time || !is_readable(messages, size_of::<mmsghdr>())
+}
+
+/// `Err`: not a time, which the kernel says itself.
+///
+/// # Safety
+/// The timeout must be null or readable.
+unsafe fn time_at(timeout: *const timespec) -> Result<Option<ReceiveTime>, ()> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let asked = unsafe { timeout.read_unaligned() };
+    ReceiveTime::begin(asked, Instant::now())
+        .map(Some)
+        .ok_or(())
+}
+
+/// # Safety
+/// What `messages` leads to must be the program's own.
+#[inline]
+unsafe fn receive_all(
+    fd: c_int,
+    ours: Ours,
+    messages: *mut mmsghdr,
+    mut many: ReceiveMany,
+) -> Received {
+    while let Some((index, flags)) = many.next(|| ours.has_only_failed()) {
+        // SAFETY: the caller's promise.
+        match unsafe { receive_one(fd, messages.wrapping_add(index), flags) } {
+            Ok(flags) => many.received(flags, Instant::now),
+            Err(error) => many.failed(error),
         }
     }
-    (received, error)
+    many.end()
+}
+
+/// Returns the flags of the message that has come, or the errno, which is kept from the program.
+///
+/// # Safety
+/// The message must be the program's own.
+#[inline]
+unsafe fn receive_one(fd: c_int, message: *mut mmsghdr, flags: c_int) -> Result<c_int, Errno> {
+    if !is_readable(message, size_of::<mmsghdr>()) {
+        return Err(Errno(libc::EFAULT));
+    }
+    let saved = errno();
+    // SAFETY: the message is the caller's own; the header is the first field.
+    let result = unsafe { receive_message(fd, message.cast::<msghdr>(), flags) };
+    let Ok(len) = c_uint::try_from(result) else {
+        let error = Errno(errno());
+        set_errno(saved);
+        return Err(error);
+    };
+    if !is_writable(message, size_of::<mmsghdr>()) {
+        return Err(Errno(libc::EFAULT));
+    }
+    // SAFETY: writable (checked above), and the caller's own.
+    unsafe { call::received_len(message).write_unaligned(len) };
+    // SAFETY: as above.
+    Ok(unsafe { call::message_flags(message).read_unaligned() })
+}
+
+/// Tells the program what has become of the call.
+///
+/// # Safety
+/// The timeout must be the caller's own.
+#[inline]
+unsafe fn tell(ours: Ours, received: Received, timeout: *mut timespec) -> c_int {
+    if let (Some(error), Ours::Datagrams(socket)) = (received.postponed, ours) {
+        // As the kernel does, but for EINTR, which Linux would return from a later call as 512.
+        socket.postpone_error(error);
+    }
+    if let Some(left) = received.left {
+        if !is_writable(timeout, size_of::<timespec>()) {
+            return fail(libc::EFAULT);
+        }
+        // SAFETY: writable (checked above).
+        unsafe { timeout.write_unaligned(left) };
+    }
+    received.result.unwrap_or_else(|Errno(errno)| fail(errno))
 }

@@ -4,12 +4,13 @@ use libc::{
     c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t,
 };
 
+use engine::calls::{MESSAGES_MAX, SendMany};
 use engine::user_memory::{is_readable, is_writable};
-use engine::{DUMMY_SEND, Follows, Reason};
+use engine::{DUMMY_SEND, Errno, Follows, Reason};
 
 use super::define::hook;
 use super::{header, passed, stream_calls as stream, transfer};
-use crate::guard::{errno, set_errno};
+use crate::guard::{errno, fail, set_errno};
 use crate::{call, real, runtime};
 
 hook! {
@@ -109,54 +110,52 @@ unsafe fn send_message(
 hook! {
     /// `sendmmsg(2)`
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        // SAFETY: the arguments are the caller's own.
+        let kernel = || unsafe { real::sendmmsg(fd, messages, count, flags) };
         let ours = runtime::own_udp(fd);
         let is_dummy_send = flags & DUMMY_SEND != 0;
         if let Some((engine, socket)) = ours
             && (!is_dummy_send && socket.is_sent_by_kernel(engine) || !is_writable(messages, size_of::<mmsghdr>()))
         {
-            // SAFETY: the arguments are the caller's own.
-            let sent = unsafe { real::sendmmsg(fd, messages, count, flags) };
+            let sent = kernel();
             // SAFETY: the kernel has just filled that many messages in.
             unsafe { call::messages_sent_by_kernel(socket, messages, sent) };
             return sent;
         }
         if ours.is_none() && runtime::stream(fd).is_none() {
-            for index in 0..count.min(1024) {
-                let message = messages.wrapping_add(index as usize);
-                // SAFETY: the message is the caller's own; the header is the first field.
-                unsafe { passed::leave_to_kernel(message.cast::<msghdr>()) };
-            }
-            // SAFETY: the arguments are the caller's own.
-            return unsafe { real::sendmmsg(fd, messages, count, flags) };
+            // SAFETY: the messages are the caller's own.
+            unsafe { passed::leave_all_to_kernel(messages, count.min(MESSAGES_MAX)) };
+            return kernel();
         }
         call::cancellation_point();
-        let mut sent = 0;
-        // The kernel takes at most UIO_MAXIOV messages at once.
-        let count = count.min(1024);
-        for index in 0..count {
-            let message = messages.wrapping_add(index as usize);
-            if !is_writable(message, size_of::<mmsghdr>()) {
-                // The first one is good.
-                break;
-            }
-            let saved = errno();
-            let follows = if index + 1 < count { Follows::Message } else { Follows::Unknown };
-            // SAFETY: the message is the caller's, valid for sendmsg(2); the header is the first
-            // field.
-            let result = unsafe { send_message(fd, message.cast::<msghdr>(), flags, follows) };
-            let Ok(len) = c_uint::try_from(result) else {
-                if sent == 0 {
-                    return -1;
-                }
-                set_errno(saved);
-                break;
-            };
+        // SAFETY: the messages are the caller's own.
+        unsafe { send_all(fd, messages, flags, SendMany::begin(count)) }
+    }
+}
+
+/// # Safety
+/// What `messages` leads to must be the program's own.
+#[inline]
+unsafe fn send_all(fd: c_int, messages: *mut mmsghdr, flags: c_int, mut many: SendMany) -> c_int {
+    while let Some((index, follows)) = many.next() {
+        let message = messages.wrapping_add(index);
+        if !is_writable(message, size_of::<mmsghdr>()) {
+            // The first one is good.
+            break;
+        }
+        let saved = errno();
+        // SAFETY: the message is the caller's, valid for sendmsg(2); the header is the first field.
+        let result = unsafe { send_message(fd, message.cast::<msghdr>(), flags, follows) };
+        if let Ok(len) = c_uint::try_from(result) {
             // SAFETY: writable (checked above), and the caller's own.
             unsafe { call::received_len(message).write_unaligned(len) };
-            sent += 1;
+            many.sent();
+        } else {
+            many.failed(Errno(errno()));
+            set_errno(saved);
         }
-        sent
     }
+    many.end().unwrap_or_else(|Errno(errno)| fail(errno))
 }
 
 hook! {

@@ -8,7 +8,7 @@ use std::path::Path;
 use testkit::{crate_paths, files_below};
 
 /// Each layer, with those that it may use beside itself.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("sync", &[]),
     ("cpu_sharing", &[]),
     ("io_uring", &[]),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("udp", &["cpu_sharing", "sockets"]),
     ("mux", &["cpu_sharing", "sockets"]),
     ("process", &["sockets"]),
+    ("calls", &[]),
     (
         "engine",
         &["cpu_sharing", "mux", "process", "sockets", "tcp", "udp"],
