@@ -24,6 +24,7 @@ pub(crate) use counters::MuxCounters;
 pub(crate) use epoll_copies::{epoll_copied, epoll_created, epoll_passed, is_passed, is_unshared};
 pub(crate) use eviction::forget_alarm;
 pub use registration::Registration;
+pub(crate) use select_sets::ASKED;
 
 pub use call::{MuxCall, MuxOutcome};
 pub use epoll_copies::epoll_may_be_shared;

@@ -5,11 +5,12 @@
 //! The library's own calls come here as well, and go to the kernel: they are told by the address
 //! that they return to.
 
+use engine::calls::timespec_of_nsec;
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, timespec};
 
 use super::{
     control, descriptor, epoll, numbers, options, poll, process, receive, select, send, setup,
-    transfer,
+    transfer, waits,
 };
 use crate::{guard, own_code, process_state, runtime};
 
@@ -261,19 +262,15 @@ unsafe fn mask_at(mask: *const Mask) -> Option<*const sigset_t> {
 unsafe fn with_rest(timeout: *mut timespec, call: impl FnOnce() -> c_int) -> c_int {
     let begun = std::time::Instant::now();
     // SAFETY: the caller's promise.
-    let asked = unsafe { super::waits::timespec_at(timeout) };
+    let asked = unsafe { waits::timespec_at(timeout) };
     let result = call();
     if let Ok(Some(asked)) = asked
         && engine::user_memory::is_writable(timeout, size_of::<timespec>())
     {
         let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let left = asked.saturating_sub(passed);
-        let rest = timespec {
-            tv_sec: (left / super::waits::NSEC_PER_SEC) as libc::time_t,
-            tv_nsec: (left % super::waits::NSEC_PER_SEC) as c_long,
-        };
         // SAFETY: writable (checked above), and the program's own.
-        unsafe { timeout.write_unaligned(rest) };
+        unsafe { timeout.write_unaligned(timespec_of_nsec(left)) };
     }
     result
 }

@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use engine::calls::nsec_of_msec;
 use engine::user_memory::{is_readable, writable_entries};
 use engine::{Engine, EpollSet, Errno, MuxCall};
 use libc::{c_int, epoll_event, sigset_t, timespec};
@@ -9,7 +10,7 @@ use libc::{c_int, epoll_event, sigset_t, timespec};
 use super::define::hook;
 use super::list::with_list;
 use super::numbers::is_own;
-use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
+use super::waits::{MANY, is_bad_mask, timespec_at};
 use crate::guard::{NotRun, contained, fail};
 use crate::process_state::{self, Device};
 use crate::{adoption, call, epoll_waits, real, runtime};
@@ -328,7 +329,7 @@ hook! {
     fn epoll_wait(epfd: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_wait(epfd, events, max, timeout) };
-        let timeout_nsec = msec_to_nsec(timeout);
+        let timeout_nsec = nsec_of_msec(timeout);
         let call = EpollWait { epfd, events, max, timeout_nsec, mask: ptr::null() };
         // SAFETY: as above.
         unsafe { epoll_wait_any(call, kernel) }
@@ -346,7 +347,7 @@ hook! {
     ) -> c_int {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::epoll_pwait(epfd, events, max, timeout, mask) };
-        let timeout_nsec = msec_to_nsec(timeout);
+        let timeout_nsec = nsec_of_msec(timeout);
         // SAFETY: as above.
         unsafe { epoll_wait_any(EpollWait { epfd, events, max, timeout_nsec, mask }, kernel) }
     }

@@ -1,6 +1,7 @@
 //! `poll(2)`.
 
 use descriptors::own;
+use engine::calls::nsec_of_msec;
 use engine::user_memory::is_writable;
 use engine::{Engine, MuxCall, poll_now};
 use libc::{c_int, nfds_t, pollfd, sigset_t, size_t, timespec};
@@ -8,7 +9,7 @@ use libc::{c_int, nfds_t, pollfd, sigset_t, size_t, timespec};
 use super::define::hook;
 use super::list::with_list;
 use super::numbers::is_own;
-use super::waits::{MANY, is_bad_mask, msec_to_nsec, timespec_at};
+use super::waits::{MANY, is_bad_mask, timespec_at};
 use crate::guard::{contained, fail};
 use crate::process_state::{self, Device};
 use crate::{adoption, call, real, runtime};
@@ -97,7 +98,7 @@ hook! {
             return found;
         }
         let Some(engine) = process_state::engine() else { return kernel() };
-        let wait = msec_to_nsec(timeout);
+        let wait = nsec_of_msec(timeout);
         // SAFETY: writable for that many entries, and the caller's own.
         let found = unsafe {
             with_list(fds, count, |list| poll_ours(engine, list, wait, std::ptr::null(), false, kernel))

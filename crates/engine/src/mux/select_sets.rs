@@ -10,7 +10,7 @@ use sys::Errno;
 /// number are large.
 const HIGH: c_int = 1 << 16;
 /// What each set asks for.
-const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+pub(crate) const ASKED: [c_short; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
 /// Sets for reading, for writing and for exceptions. They are not dropped: a thread may be
 /// cancelled in the call.
