@@ -28,7 +28,7 @@ mod udp;
 pub use crate::tcp::may_accelerate as may_accelerate_streams;
 pub use crate::tcp::{
     Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
-    StreamOutcome, takes_over_connection,
+    StreamOutcome,
 };
 pub use engine::control::LogControls;
 pub use engine::fork::Inherited;
@@ -39,7 +39,6 @@ pub use engine::{
 };
 pub use links::doorbell::Follows;
 pub use links::family::Family;
-pub use links::groups::{changes_membership, group_offset, joins};
 pub use links::netconf_network::NetconfNetwork;
 pub use links::network::{
     FixedNetwork, FlowPorts, InterfaceFacts, KernelConnection, KernelConnections, Network,
@@ -57,7 +56,7 @@ pub use sockets::changes::silence_changes;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
-pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk, SO_VMA_RING_ALLOC_LOGIC};
+pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec};

@@ -47,7 +47,7 @@ pub(crate) use globals::{Globals, can_repair};
 pub(crate) use listen::begin::backlog_in_kernel;
 pub(crate) use listen::shared::look_after_shared_listeners;
 pub use offload::may_accelerate;
-pub use options::takes_over_connection;
+pub(crate) use options::takes_over_connection;
 pub(crate) use reaping::{end_one, end_some};
 pub(crate) use run_timers::run_timers;
 pub use send_file::{FileRange, FileToSend};

@@ -1,5 +1,6 @@
 //! What the library knows beside the kernel's answers to `getsockopt(2)` about datagram sockets.
 
+use engine::calls::{GetOption, meminfo_additions};
 use engine::{Engine, Errno, UdpSocket};
 use libc::{c_int, c_void, socklen_t};
 
@@ -7,37 +8,42 @@ use crate::guard::contained;
 use crate::process_state::Device;
 use crate::{call, runtime};
 
-// include/uapi/asm-generic/socket.h, include/uapi/linux/sock_diag.h
-const SO_MEMINFO: c_int = 55;
-const SK_MEMINFO_RMEM_ALLOC: usize = 0;
-const SK_MEMINFO_DROPS: usize = 8;
-
-/// Adds it to an answer of level `SOL_SOCKET`.
+/// Adds it to an answer.
 ///
 /// # Safety
 /// The kernel has just given this answer.
-pub(super) unsafe fn complete(fd: c_int, name: c_int, value: *mut c_void, len: *const socklen_t) {
-    if name != libc::SO_ERROR && name != SO_MEMINFO {
-        return;
+#[inline]
+pub(super) unsafe fn complete(
+    fd: c_int,
+    option: GetOption,
+    value: *mut c_void,
+    len: *const socklen_t,
+) {
+    if matches!(option, GetOption::Error | GetOption::Memory)
+        && let Some((engine, socket)) = runtime::own_udp(fd)
+    {
+        // SAFETY: the kernel has just written the length.
+        let len = unsafe { len.read_unaligned() } as usize;
+        match option {
+            // SAFETY: the kernel has just written so many bytes there.
+            GetOption::Error => unsafe { complete_error(engine, socket, value.cast(), len) },
+            // SAFETY: the same.
+            _ => unsafe { complete_memory(socket, value.cast(), len) },
+        }
     }
-    let Some((engine, socket)) = runtime::own_udp(fd) else {
-        return;
-    };
-    // SAFETY: the kernel has just written the length.
-    let len = unsafe { len.read_unaligned() } as usize;
-    if name == libc::SO_ERROR {
-        // SAFETY: the kernel has just written so many bytes there.
-        return unsafe { complete_error(engine, socket, value.cast(), len) };
-    }
+}
+
+/// The kernel has said how much memory it uses.
+///
+/// # Safety
+/// There are so many bytes at the pointer, which the kernel has written.
+unsafe fn complete_memory(socket: &UdpSocket<Device>, value: *mut u32, len: usize) {
     let Ok((charged, lost)) = contained(|| socket.memory_after_poll()) else {
         return;
     };
-    for (index, more) in [(SK_MEMINFO_RMEM_ALLOC, charged), (SK_MEMINFO_DROPS, lost)] {
-        if (index + 1) * size_of::<u32>() > len {
-            continue;
-        }
-        let word = value.cast::<u32>().wrapping_add(index);
-        // SAFETY: the kernel has just written it.
+    for (index, more) in meminfo_additions(len, charged, lost) {
+        let word = value.wrapping_add(index);
+        // SAFETY: the caller's promise.
         let kernels = unsafe { word.read_unaligned() };
         // SAFETY: the same.
         unsafe { word.write_unaligned(kernels.wrapping_add(more)) };

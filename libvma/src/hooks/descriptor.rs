@@ -1,6 +1,7 @@
 //! Calls that make sockets, and copy and close descriptors.
 
 use descriptors::own;
+use engine::calls::SocketKind;
 use engine::{Family, epoll_may_be_shared};
 use libc::{c_int, c_uint};
 
@@ -13,32 +14,33 @@ hook! {
     /// `socket(2)`
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         // SAFETY: integers.
-        let fd = unsafe { real::socket(domain, kind, protocol) };
-        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let family = Family::of_domain(domain).filter(|_| fd >= 0);
-        let is_udp = kind & !flags == libc::SOCK_DGRAM && matches!(protocol, 0 | libc::IPPROTO_UDP);
-        if let Some(family) = family.filter(|_| is_udp) {
-            numbers::forget(fd);
+        let fd = numbers::number_reused(unsafe { real::socket(domain, kind, protocol) });
+        if fd >= 0 {
+            opened(fd, domain, kind, protocol);
+        }
+        fd
+    }
+}
+
+/// A socket has been made.
+fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
+    let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+    match SocketKind::of(domain, kind, protocol) {
+        SocketKind::Udp(family) => {
             let _ = contained(|| {
                 if let Some(engine) = start::start() {
-                    engine.socket_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0);
+                    engine.socket_opened(fd, family, nonblocking);
                 }
             });
             start::end_if_start_failed();
-            return fd;
         }
-        numbers::number_reused(fd);
-        let Some(family) = family else {
-            return fd;
-        };
-        let is_stream = kind & !flags == libc::SOCK_STREAM && matches!(protocol, 0 | libc::IPPROTO_TCP);
-        if is_stream && stream_opened(fd, family, kind & libc::SOCK_NONBLOCK != 0) {
-            return fd;
+        SocketKind::Tcp(family) if stream_opened(fd, family, nonblocking) => {}
+        SocketKind::Tcp(_) | SocketKind::OtherInternet => {
+            if let Some(engine) = process_state::engine() {
+                let _ = contained(|| engine.other_socket_opened(fd, domain, kind, protocol));
+            }
         }
-        if let Some(engine) = process_state::engine() {
-            let _ = contained(|| engine.other_socket_opened(fd, domain, kind, protocol));
-        }
-        fd
+        SocketKind::Other => {}
     }
 }
 

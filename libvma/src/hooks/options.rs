@@ -2,11 +2,9 @@
 
 use std::net::IpAddr;
 
+use engine::calls::{GetOption, SetOption};
 use engine::user_memory::is_readable;
-use engine::{
-    AnySocket, RING_ASK_BYTES, Request, RingAsk, SO_VMA_RING_ALLOC_LOGIC, changes_membership,
-    group_offset, is_asked_for_later, joins,
-};
+use engine::{AnySocket, RING_ASK_BYTES, Request, RingAsk, is_asked_for_later};
 use libc::{c_int, c_void, socklen_t};
 
 use super::define::hook;
@@ -47,50 +45,93 @@ hook! {
         value: *const c_void,
         len: socklen_t,
     ) -> c_int {
+        let option = SetOption::of(level, name);
         // The owner of a socket that was inherited would not learn of it.
         if is_asked_for_later(level, name) {
             runtime::comes_back(fd);
         } else {
             runtime::recall(fd);
         }
-        if level == libc::SOL_SOCKET && name == SO_VMA_RING_ALLOC_LOGIC {
-            // SAFETY: the value is the caller's own.
-            if let Some(result) = unsafe { ask_for_rings(fd, value, len) } {
-                return traced("setsockopt", fd, result);
-            }
-        }
-        if is_refused(fd, Request::Option { level, name }) {
-            return fail(libc::EINVAL);
-        }
         // SAFETY: the value is the caller's own.
-        if let Some(result) = unsafe { stream_calls::set_option(fd, level, name, value, len) } {
-            return traced("setsockopt", fd, result);
+        if let Some(result) = unsafe { set_here(fd, option, (level, name), value, len) } {
+            return result;
         }
         // SAFETY: the arguments are the caller's own.
         let result = traced("setsockopt", fd, unsafe { real::setsockopt(fd, level, name, value, len) });
-        if result == 0 && let Some((engine, socket)) = runtime::own_udp(fd) {
-            if level == libc::IPPROTO_IP && name == libc::IP_MULTICAST_IF {
-                let len = (len as usize).min(MREQN_LEN);
-                // SAFETY: the kernel has just read so many bytes there.
-                let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
-                let _ = contained(|| socket.group_interface_was_set(engine, value));
-            }
-            if level == libc::IPPROTO_IPV6 && name == libc::IPV6_MTU {
-                // SAFETY: the kernel has just read an int there, which is not negative.
-                let len = unsafe { value.cast::<u32>().read_unaligned() };
-                let _ = contained(|| socket.packet_len_was_set(len));
-            }
-            let _ = contained(|| engine.option_was_set(socket, level, name));
-            if changes_membership(level, name) {
-                let group = value.cast::<u8>().wrapping_add(group_offset(level, name));
-                // SAFETY: the kernel has just read the group's address there.
-                let group = unsafe { group_at(group, level) };
-                call::membership_changed(engine, socket, group, joins(level, name));
-            }
-        } else if result == 0 {
-            stream_calls::option_was_set(fd, level, name);
+        if result == 0 {
+            // SAFETY: the kernel has just read the value.
+            unsafe { follow_option(fd, option, (level, name), value, len) };
         }
         result
+    }
+}
+
+/// What the kernel's socket must not see. `None`: it is to.
+///
+/// # Safety
+/// `value` must be the caller's own.
+unsafe fn set_here(
+    fd: c_int,
+    option: SetOption,
+    (level, name): (c_int, c_int),
+    value: *const c_void,
+    len: socklen_t,
+) -> Option<c_int> {
+    if option == SetOption::Rings
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { ask_for_rings(fd, value, len) }
+    {
+        return Some(traced("setsockopt", fd, result));
+    }
+    if is_refused(fd, Request::Option { level, name }) {
+        return Some(fail(libc::EINVAL));
+    }
+    let result = match option {
+        // SAFETY: the caller's promise.
+        SetOption::KeepAlive => unsafe { stream_calls::set_keep_alive(fd, value, len) }?,
+        SetOption::TakesOver => {
+            stream_calls::option_takes_over(fd, level, name);
+            return None;
+        }
+        _ => return None,
+    };
+    Some(traced("setsockopt", fd, result))
+}
+
+/// The kernel's socket has the option.
+///
+/// # Safety
+/// The kernel has just read the value.
+unsafe fn follow_option(
+    fd: c_int,
+    option: SetOption,
+    (level, name): (c_int, c_int),
+    value: *const c_void,
+    len: socklen_t,
+) {
+    let Some((engine, socket)) = runtime::own_udp(fd) else {
+        return stream_calls::option_was_set(fd, level, name);
+    };
+    match option {
+        SetOption::GroupInterface => {
+            let len = (len as usize).min(MREQN_LEN);
+            // SAFETY: the kernel has just read so many bytes there.
+            let value = unsafe { std::slice::from_raw_parts(value.cast(), len) };
+            let _ = contained(|| socket.group_interface_was_set(engine, value));
+        }
+        SetOption::PacketLen => {
+            // SAFETY: the kernel has just read an int there, which is not negative.
+            let len = unsafe { value.cast::<u32>().read_unaligned() };
+            let _ = contained(|| socket.packet_len_was_set(len));
+        }
+        _ => {}
+    }
+    let _ = contained(|| engine.option_was_set(socket, level, name));
+    if let SetOption::Membership(membership) = option {
+        let group = value.cast::<u8>().wrapping_add(membership.group_offset);
+        // SAFETY: the kernel has just read the group's address there.
+        let group = unsafe { group_at(group, membership.is_v6) };
+        call::membership_changed(engine, socket, group, membership.joins);
     }
 }
 
@@ -103,31 +144,48 @@ hook! {
         value: *mut c_void,
         len: *mut socklen_t,
     ) -> c_int {
-        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_SAVED_SYN)
-            // SAFETY: what the pointers lead to is the caller's own.
-            && let Some(result) = unsafe { stream_calls::saved_syn(fd, value, len) } {
-            return traced("getsockopt", fd, result);
-        }
+        let option = GetOption::of(level, name);
         // SAFETY: what the pointers lead to is the caller's own.
-        if let Some(result) = unsafe { stream_calls::option(fd, level, name, value, len) } {
+        if let Some(result) = unsafe { get_here(fd, option, (level, name), value, len) } {
             return traced("getsockopt", fd, result);
         }
         // SAFETY: the arguments are the caller's own.
         let result = traced("getsockopt", fd, unsafe { real::getsockopt(fd, level, name, value, len) });
-        if result == 0 && level == libc::SOL_SOCKET {
+        if result == 0 {
             // SAFETY: the kernel has just given this answer.
-            unsafe { answers::complete(fd, name, value, len) };
+            unsafe { answers::complete(fd, option, value, len) };
         }
         result
     }
 }
 
-/// The group that the value of an option names, of IPv4 or of IPv6 by its level.
+/// What the kernel's socket does not know. `None`: it does.
+///
+/// # Safety
+/// What the pointers lead to must be the caller's own.
+unsafe fn get_here(
+    fd: c_int,
+    option: GetOption,
+    (level, name): (c_int, c_int),
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> Option<c_int> {
+    if option == GetOption::SavedSyn
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { stream_calls::saved_syn(fd, value, len) }
+    {
+        return Some(result);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { stream_calls::option(fd, level, name, value, len) }
+}
+
+/// The group that the value of an option names.
 ///
 /// # Safety
 /// There is such an address at the pointer.
-unsafe fn group_at(address: *const u8, level: c_int) -> IpAddr {
-    if level == libc::IPPROTO_IP {
+unsafe fn group_at(address: *const u8, is_v6: bool) -> IpAddr {
+    if !is_v6 {
         // SAFETY: the caller's promise.
         return unsafe { address.cast::<[u8; 4]>().read_unaligned() }.into();
     }

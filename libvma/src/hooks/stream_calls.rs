@@ -1,8 +1,8 @@
 //! Calls on TCP sockets of ours, for the hooks of calls that any socket may be behind.
 
 use engine::user_memory::{is_readable, is_writable};
-use engine::{Amount, ConnectOutcome, Errno, Sockaddr, takes_over_connection};
-use libc::{c_int, c_ulong, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
+use engine::{Amount, ConnectOutcome, Errno, Sockaddr};
+use libc::{c_int, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
 use crate::guard::{contained, fail};
 use crate::{adoption, call, internal_thread, runtime};
@@ -243,22 +243,11 @@ pub(super) fn may_have_stopped_listening(fd: c_int) {
     }
 }
 
-/// Whether the next octet is an urgent one.
-pub(super) const SIOCATMARK: c_ulong = 0x8905;
-
 /// An `ioctl(2)` that asks how much there is. `None`: it is the kernel's.
 ///
 /// # Safety
 /// `argument` must be the caller's own.
-pub(super) unsafe fn amount(fd: c_int, request: c_ulong, argument: *mut c_void) -> Option<c_int> {
-    const SIOCOUTQNSD: c_ulong = 0x894b;
-    let amount = match request {
-        libc::FIONREAD => Amount::Readable,
-        libc::TIOCOUTQ => Amount::Unacknowledged,
-        SIOCOUTQNSD => Amount::Unsent,
-        SIOCATMARK => Amount::AtMark,
-        _ => return None,
-    };
+pub(super) unsafe fn amount(fd: c_int, amount: Amount, argument: *mut c_void) -> Option<c_int> {
     let (_, socket) = runtime::stream(fd)?;
     let count = contained(|| socket.amount(amount)).ok()??;
     if !is_writable(argument, size_of::<c_int>()) {
@@ -270,26 +259,16 @@ pub(super) unsafe fn amount(fd: c_int, request: c_ulong, argument: *mut c_void) 
     Some(0)
 }
 
-/// A `setsockopt(2)` that the kernel's socket must not see. `None`: it is to.
+/// `SO_KEEPALIVE`. `None`: it is for the kernel's socket.
 ///
 /// # Safety
 /// `value` must be the caller's own.
-pub(super) unsafe fn set_option(
+pub(super) unsafe fn set_keep_alive(
     fd: c_int,
-    level: c_int,
-    name: c_int,
     value: *const c_void,
     len: socklen_t,
 ) -> Option<c_int> {
-    let is_keep_alive = (level, name) == (libc::SOL_SOCKET, libc::SO_KEEPALIVE);
-    if !is_keep_alive && !takes_over_connection(level, name) {
-        return None;
-    }
     let (engine, socket) = runtime::stream(fd)?;
-    if !is_keep_alive {
-        let _ = contained(|| socket.option_takes_over(engine, level, name));
-        return None;
-    }
     let size = size_of::<c_int>();
     if (len as usize) < size || !is_readable(value, size) {
         return None;
@@ -298,6 +277,13 @@ pub(super) unsafe fn set_option(
     let value = unsafe { value.cast::<c_int>().read_unaligned() };
     contained(|| socket.set_keep_alive(engine, value != 0)).ok()??;
     Some(0)
+}
+
+/// The kernel's socket is about to see an option with which it takes the connection over.
+pub(super) fn option_takes_over(fd: c_int, level: c_int, name: c_int) {
+    if let Some((engine, socket)) = runtime::stream(fd) {
+        let _ = contained(|| socket.option_takes_over(engine, level, name));
+    }
 }
 
 /// The kernel has accepted a `setsockopt(2)`.

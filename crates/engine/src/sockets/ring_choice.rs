@@ -6,7 +6,7 @@ use links::rings::{RingPolicy, RingSharers};
 use vma_config::RingLogic;
 
 /// The option's number, at level `SOL_SOCKET`.
-pub const SO_VMA_RING_ALLOC_LOGIC: c_int = 2810;
+pub(crate) const SO_VMA_RING_ALLOC_LOGIC: c_int = 2810;
 
 /// Octets of its value, `struct vma_ring_alloc_logic_attr`: five integers of 32 bits, the last of
 /// them bit fields.

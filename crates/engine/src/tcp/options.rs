@@ -23,7 +23,7 @@ use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::defaults::Defaults;
 use crate::tcp::sysctl;
 pub(super) use effect::TCP_INQ;
-pub use effect::takes_over_connection;
+pub(crate) use effect::takes_over_connection;
 use effect::{Effect, SO_MAX_PACING_RATE, effect};
 
 /// What the kernel says of `TCP_MAXSEG` before a connection, if it was not set (`TCP_MSS_DEFAULT`).
@@ -315,8 +315,8 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// The kernel is about to be asked for an option that [takes over the
-    /// connection](takes_over_connection): it is to have that first.
+    /// The kernel is about to be asked for an option that takes over the connection
+    /// (`calls::SetOption`): it is to have that first.
     pub fn option_takes_over(&'static self, host: &Host<S>, level: c_int, name: c_int) {
         if self.is_stream() || self.is_listener() {
             host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));

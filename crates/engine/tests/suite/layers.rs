@@ -17,7 +17,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("udp", &["cpu_sharing", "sockets"]),
     ("mux", &["cpu_sharing", "sockets"]),
     ("process", &["sockets"]),
-    ("calls", &["mux", "sockets"]),
+    ("calls", &["mux", "sockets", "tcp"]),
     (
         "engine",
         &["cpu_sharing", "mux", "process", "sockets", "tcp", "udp"],

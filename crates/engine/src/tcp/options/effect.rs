@@ -146,7 +146,7 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
 
 /// Whether an option puts something else in the place of what the kernel's socket does with its
 /// connection, or shows it what that has: a protocol above it (kTLS), repair.
-pub fn takes_over_connection(level: c_int, name: c_int) -> bool {
+pub(crate) fn takes_over_connection(level: c_int, name: c_int) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_ULP | libc::TCP_REPAIR)
 }
 
