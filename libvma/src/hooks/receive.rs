@@ -1,12 +1,13 @@
 //! `recv(2)` and its relatives.
 
-use engine::Reason;
 use engine::user_memory::{is_readable, is_writable};
+use engine::{Engine, Reason, UdpSocket};
 use libc::{c_int, c_void, iovec, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::define::hook;
 use super::{header, passed, stream_calls as stream, transfer};
 use crate::guard::{contained, errno, fail};
+use crate::process_state::Device;
 use crate::{adoption, call, real, runtime};
 
 hook! {
@@ -50,43 +51,57 @@ hook! {
         // SAFETY: the arguments are the caller's own.
         let kernel = || unsafe { real::recvfrom(fd, buffer, len, flags, from, from_len) };
         let mut part = iovec { iov_base: buffer, iov_len: len };
+        let message = &mut header::one(&mut part);
         let Some((engine, socket)) = adoption::udp_to_receive(fd) else {
             // SAFETY: the buffer is the caller's, valid for recv(2).
-            return unsafe {
-                stream::receive_from(fd, &mut header::one(&mut part), flags, from, from_len, kernel)
-            };
+            return unsafe { stream::receive_from(fd, message, flags, from, from_len, kernel) };
         };
-        let mut header = header::one(&mut part);
-        if !from.is_null() && is_readable(from_len, size_of::<socklen_t>()) {
-            // SAFETY: readable (checked above).
-            let room = Some(unsafe { from_len.read_unaligned() });
-            if let Some(room) = room.filter(|room| room.cast_signed() >= 0) {
-                header.msg_name = from.cast();
-                header.msg_namelen = room;
-            }
-        }
-        call::cancellation_point();
         // SAFETY: buffer and address are the caller's, valid for recvfrom(2).
-        let Some(result) = (unsafe { call::receive_here(engine, fd, socket, &mut header, flags) })
-        else {
-            // The kernel writes the length of the address itself.
-            return call::received_by_kernel(socket, kernel());
-        };
-        if result < 0 || from.is_null() {
-            return result;
-        }
-        // The kernel, too, looks at the length only when it has taken the datagram.
-        if !is_writable(from_len, size_of::<socklen_t>()) {
-            return fail(libc::EFAULT);
-        }
-        // SAFETY: readable (checked above).
-        if unsafe { from_len.read_unaligned() }.cast_signed() < 0 {
-            return fail(libc::EINVAL);
-        }
-        // SAFETY: writable (checked above).
-        unsafe { from_len.write_unaligned(header.msg_namelen) };
-        result
+        let received = unsafe { datagram_from(engine, fd, socket, message, flags, from, from_len) };
+        // The kernel writes the length of the address itself.
+        received.unwrap_or_else(|| call::received_by_kernel(socket, kernel()))
     }
+}
+
+/// `recvfrom(2)` of a datagram. `None`: it is for the kernel.
+///
+/// # Safety
+/// `header` must be valid for `recvmsg(2)`, the address be the caller's own.
+#[inline]
+unsafe fn datagram_from(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static UdpSocket<Device>,
+    header: &mut msghdr,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> Option<ssize_t> {
+    if !from.is_null() && is_readable(from_len, size_of::<socklen_t>()) {
+        // SAFETY: readable (checked above).
+        let room = unsafe { from_len.read_unaligned() };
+        if room.cast_signed() >= 0 {
+            header.msg_name = from.cast();
+            header.msg_namelen = room;
+        }
+    }
+    call::cancellation_point();
+    // SAFETY: the caller's promise.
+    let result = unsafe { call::receive_here(engine, fd, socket, header, flags) }?;
+    if result < 0 || from.is_null() {
+        return Some(result);
+    }
+    // The kernel, too, looks at the length only when it has taken the datagram.
+    if !is_writable(from_len, size_of::<socklen_t>()) {
+        return Some(fail(libc::EFAULT));
+    }
+    // SAFETY: readable (checked above).
+    if unsafe { from_len.read_unaligned() }.cast_signed() < 0 {
+        return Some(fail(libc::EINVAL));
+    }
+    // SAFETY: writable (checked above).
+    unsafe { from_len.write_unaligned(header.msg_namelen) };
+    Some(result)
 }
 
 hook! {
@@ -258,17 +273,8 @@ hook! {
             // SAFETY: the arguments are the caller's own.
             0 => unsafe { readv(fd, parts, count) },
             libc::RWF_NOWAIT => {
-                // Kernels before 6.5 do not have it for sockets, which is theirs to say.
-                let result = kernel();
-                if result >= 0 || errno() != libc::EAGAIN {
-                    return result;
-                }
-                // SAFETY: the buffers are the caller's.
-                let Some(mut header) = (unsafe { header::vector(parts, count) }) else {
-                    return result;
-                };
                 // SAFETY: the buffers are the caller's, valid for preadv2(2).
-                unsafe { call::receive(engine, fd, socket, &mut header, libc::MSG_DONTWAIT, kernel) }
+                unsafe { read_without_waiting(engine, fd, socket, parts, count, kernel) }
             }
             _ => {
                 let _ = contained(|| engine.leave_to_kernel(socket, Reason::Message));
@@ -276,6 +282,31 @@ hook! {
             }
         }
     }
+}
+
+/// `preadv2(2)` with `RWF_NOWAIT`. Kernels before 6.5 do not have it for sockets, which is theirs
+/// to say.
+///
+/// # Safety
+/// The buffers must be valid for `preadv2(2)`.
+unsafe fn read_without_waiting(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static UdpSocket<Device>,
+    parts: *const iovec,
+    count: c_int,
+    kernel: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let result = kernel();
+    if result >= 0 || errno() != libc::EAGAIN {
+        return result;
+    }
+    // SAFETY: the buffers are the caller's.
+    let Some(mut header) = (unsafe { header::vector(parts, count) }) else {
+        return result;
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call::receive(engine, fd, socket, &mut header, libc::MSG_DONTWAIT, kernel) }
 }
 
 hook! {
