@@ -60,9 +60,9 @@ pub fn make_pool(settings: &Settings, frame_bytes: u16) -> io::Result<FramePool>
         if settings.memory_is_asked_for {
             warn_in_a_box(&no_huge_pages(needed));
         } else {
-            log::debug!("frames are in ordinary memory: {needed} huge pages of 2 MiB: {error}");
+            log::debug!("no reserved huge pages for frames, {needed} of 2 MiB: {error}");
         }
-        make(MemoryKind::Ordinary)
+        make(MemoryKind::Contiguous)
     })
 }
 

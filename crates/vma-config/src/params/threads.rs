@@ -97,6 +97,6 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         "What kind of memory buffers are made of.",
         "0: ordinary pages. 1: large pages where the kernel finds some (transparent huge pages). 2: \
          huge pages of 2 MiB from the system's reserve (/proc/sys/vm/nr_hugepages); if there are not \
-         enough, as 0, with a warning if this variable is set. 3: as 1.",
+         enough, as 1, with a warning if this variable is set. 3: as 1.",
     ),
 ];
