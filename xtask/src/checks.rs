@@ -192,13 +192,14 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
         multicast.args(["--", CASES_AT_ONCE]);
         let mut services = suites(library, &[SERVICES]);
         services.args(["--", "--skip", SHIPPED]);
+        // Of two that run at a time one mostly sleeps.
         let beside = [
             ("others", tested(library, OTHERS)),
-            ("services", services),
             ("sleeping", sleeping),
             ("multicast", multicast),
-            ("TCP engine", tested(library, TCP_ENGINE)),
             ("kernel's", left_to_kernel(library, LEFT_FOR_AN_OPTION)),
+            ("services", services),
+            ("TCP engine", tested(library, TCP_ENGINE)),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
         let own = || {

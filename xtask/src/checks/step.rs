@@ -101,8 +101,11 @@ pub(super) fn tests(name: &'static str, command: impl Fn() -> Command) -> Result
     Ok(step.of_tests(ran))
 }
 
-/// Such a step with others beside it, which run one after the other; when it has ended before them
-/// it takes from these, too. What they say is shown when all have ended.
+/// So many others run beside a step.
+const LANES: usize = 2;
+
+/// Such a step with others beside it, [`LANES`] at a time; when it has ended before them it takes
+/// from these, too. What they say is shown when all have ended.
 pub(super) fn tests_beside(
     (name, command): (&'static str, impl Fn() -> Command),
     beside: Vec<(&'static str, Command)>,
@@ -117,10 +120,12 @@ pub(super) fn tests_beside(
     };
     let run_waiting = || iter::from_fn(next).map(run_quietly).collect::<Vec<_>>();
     thread::scope(|scope| {
-        let others = scope.spawn(run_waiting);
+        let lanes = [(); LANES].map(|()| scope.spawn(run_waiting));
         let mut steps = vec![tests(name, command)?];
         let mut done = run_waiting();
-        done.extend(others.join().map_err(|_| Failure::new("a panic"))?);
+        for lane in lanes {
+            done.extend(lane.join().map_err(|_| Failure::new("a panic"))?);
+        }
         for (name, result, ran, lines, time) in done {
             let mut done = step(name, || {
                 lines.iter().for_each(say);
