@@ -1,10 +1,7 @@
 //! A function whose name asks (`is_`, `has_`, `are_`, `can_`) changes nothing and returns
 //! something: one that acts has a verb for a name.
 
-use std::fs;
-use std::path::Path;
-
-use testkit::files_below;
+use testkit::rust_sources;
 
 const WORDS: [&str; 5] = ["is_", "has_", "are_", "can_", "was_"];
 /// What ships, and what tests it.
@@ -20,18 +17,13 @@ const PLACES: [&str; 7] = [
 
 #[test]
 fn functions_whose_name_asks_change_nothing() {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
     let mut count = 0;
-    let files = PLACES
-        .iter()
-        .flat_map(|place| files_below(&workspace.join(place)));
-    for file in files.filter(|file| file.extension().is_some_and(|it| it == "rs")) {
-        let text = fs::read_to_string(&file).expect("it can be read");
+    for (file, text) in rust_sources(&PLACES) {
         for signature in signatures(&text) {
             count += 1;
             if signature.contains("&mut self") || !signature.contains("->") {
-                wrong.push(format!("{}: {signature}", file.display()));
+                wrong.push(format!("{file}: {signature}"));
             }
         }
     }

@@ -210,10 +210,9 @@ impl XdpBackend {
         let (receiving, sending) = (sockets.receiving(), sockets.sending());
         let kept = sockets.kept();
         let (receivers, senders) = sockets.into_sides(counts.receivers, pool, self.prefetch_bytes);
-        let rules = if counts.receivers > 1 {
-            FlowRules::of(&link.name, link.index, self.directory.as_deref())
-        } else {
-            FlowRules::none()
+        let rules = match counts.receivers {
+            ..2 => FlowRules::none(),
+            _ => FlowRules::of(&link.name, link.index, self.directory.as_deref()),
         };
         let (segmenter, note) = match segmenter(link, attach) {
             Ok(segmenter) => (segmenter, note),
@@ -248,11 +247,7 @@ impl XdpBackend {
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),
             mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,
-            merging: match attach {
-                AttachMode::Native => Merging::None,
-                AttachMode::Generic if in_pieces => Merging::InPieces,
-                AttachMode::Generic => Merging::LeftToKernel,
-            },
+            merging: merging(attach, in_pieces),
             note,
             queues: counts.queues,
         })
@@ -333,6 +328,15 @@ impl Backend for XdpBackend {
             },
             _ => Err(error),
         })
+    }
+}
+
+/// What becomes of packets that were merged before the program sees them.
+fn merging(attach: AttachMode, in_pieces: bool) -> Merging {
+    match attach {
+        AttachMode::Native => Merging::None,
+        AttachMode::Generic if in_pieces => Merging::InPieces,
+        AttachMode::Generic => Merging::LeftToKernel,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::library::workspace;
+
 /// All files below `directory`, sorted, except what cargo and git have made. Links are not
 /// followed.
 ///
@@ -27,6 +29,21 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+/// The Rust sources below these places of the workspace: paths from there, and texts.
+pub fn rust_sources(places: &[&str]) -> Vec<(String, String)> {
+    let workspace = workspace();
+    let files = places
+        .iter()
+        .flat_map(|place| files_below(&workspace.join(place)));
+    let sources = files.filter(|file| file.extension().is_some_and(|it| it == "rs"));
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).expect("it can be read");
+        let place = file.strip_prefix(&workspace).expect("it is below");
+        (place.to_string_lossy().into_owned(), text)
+    };
+    sources.map(read).collect()
 }
 
 /// The paths that a source file names behind `crate::`, groups of imports taken apart, but not in

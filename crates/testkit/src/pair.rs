@@ -164,23 +164,8 @@ impl Namespaces {
             ),
         ];
         for (namespace, link, address, second, ipv6) in ends {
-            let mut lines = format!("address add {address}/24 dev {link}\n");
-            if let Some(mtu_bytes) = self.mtu_bytes {
-                lines += &format!("link set {link} mtu {mtu_bytes}\n");
-            }
-            if self.second_subnet {
-                lines += &format!("address add {second}/24 dev {link}\n");
-            }
-            // The kernel's own link-local address would be tentative for a second or two.
-            lines += &format!("link set {link} addrgenmode none\n");
-            if self.ipv6 {
-                let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, ipv6.segments()[7]);
-                lines += &format!("address add {ipv6}/64 dev {link} nodad\n");
-                lines += &format!("address add {link_local}/64 dev {link} nodad\n");
-            }
-            lines += &format!("link set {link} up\n");
             namespace
-                .ip_batch(&lines)
+                .ip_batch(&self.link_lines(link, (address, second, ipv6)))
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));
         }
         if let Some((middle, conditions, seed)) = middle {
@@ -193,5 +178,28 @@ impl Namespaces {
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));
         }
         Ok(pair)
+    }
+
+    /// What `ip -batch` does to an end.
+    fn link_lines(
+        &self,
+        link: &str,
+        (address, second, ipv6): (Ipv4Addr, Ipv4Addr, Ipv6Addr),
+    ) -> String {
+        let mut lines = format!("address add {address}/24 dev {link}\n");
+        if let Some(mtu_bytes) = self.mtu_bytes {
+            lines += &format!("link set {link} mtu {mtu_bytes}\n");
+        }
+        if self.second_subnet {
+            lines += &format!("address add {second}/24 dev {link}\n");
+        }
+        // The kernel's own link-local address would be tentative for a second or two.
+        lines += &format!("link set {link} addrgenmode none\n");
+        if self.ipv6 {
+            let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, ipv6.segments()[7]);
+            lines += &format!("address add {ipv6}/64 dev {link} nodad\n");
+            lines += &format!("address add {link_local}/64 dev {link} nodad\n");
+        }
+        lines + &format!("link set {link} up\n")
     }
 }

@@ -61,29 +61,16 @@ pub fn run(
     let mut until_reply = options.reply_every;
     let mut endpoints = test.endpoints.iter().cycle();
     let end = 'test: loop {
-        let Some((turn, len)) = schedule.wait(test, start_nsec, end_nsec) else {
-            break End::TimeLine;
+        let (turn, len) = match schedule.next_turn(test, start_nsec, end_nsec) {
+            Ok(next) => next,
+            Err(end) => break end,
         };
-        if test.stop.is_requested() {
-            break End::Stopped;
-        }
-        if turn.now_nsec >= end_nsec {
-            break End::Timer;
-        }
         let Some(endpoint) = endpoints.next() else {
             break End::Stopped;
         };
         for _ in 0..burst {
             let wants_reply = until_reply == 1;
-            let flags = if wants_reply {
-                Flags(Flags::CLIENT | Flags::PONG_REQUEST)
-            } else {
-                Flags(Flags::CLIENT)
-            };
-            let message = match len {
-                None => source.message(sent + 1, flags),
-                Some(len) => source.message_of(len, sent + 1, flags),
-            };
+            let message = next_message(&mut source, len, sent + 1, wants_reply);
             let stamps = stamps.filter(|_| wants_reply);
             if let Some(stamps) = stamps {
                 let tx_nsec = test.clock.now_nsec();
@@ -106,9 +93,8 @@ pub fn run(
                 Err(error) => return Err(error),
             }
             until_reply = match until_reply {
-                0 => 0,
                 1 => options.reply_every,
-                count => count - 1,
+                count => count.saturating_sub(1),
             };
             sent += 1;
             sent_bytes += message_len;
@@ -134,6 +120,24 @@ pub fn run(
     })
 }
 
+#[inline]
+fn next_message(
+    source: &mut MessageSource,
+    len: Option<usize>,
+    number: u64,
+    wants_reply: bool,
+) -> &[u8] {
+    let flags = if wants_reply {
+        Flags(Flags::CLIENT | Flags::PONG_REQUEST)
+    } else {
+        Flags(Flags::CLIENT)
+    };
+    match len {
+        None => source.message(number, flags),
+        Some(len) => source.message_of(len, number, flags),
+    }
+}
+
 impl<'a> Schedule<'a> {
     fn new(options: &ClientOptions, line: Option<&'a TimeLine>, start_nsec: u64) -> Self {
         match (line, options.messages_per_second) {
@@ -148,7 +152,25 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Waits for the next turn, which may come with a size; `None` at the end of the time line.
+    /// Waits for the next turn, which may come with a size, or says why there is none.
+    #[inline]
+    fn next_turn(
+        &mut self,
+        test: &Test<'_>,
+        start_nsec: u64,
+        end_nsec: u64,
+    ) -> Result<(Turn, Option<usize>), End> {
+        let next = self.wait(test, start_nsec, end_nsec).ok_or(End::TimeLine)?;
+        if test.stop.is_requested() {
+            return Err(End::Stopped);
+        }
+        if next.0.now_nsec >= end_nsec {
+            return Err(End::Timer);
+        }
+        Ok(next)
+    }
+
+    /// The same; `None` at the end of the time line.
     #[inline]
     fn wait(
         &mut self,

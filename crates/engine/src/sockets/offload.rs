@@ -127,12 +127,8 @@ pub(crate) fn os_rule(
         .filter(|rule| rule.leaves_to_os())
 }
 
-/// Flows that would give the socket its packets, each with the index of the interface that they
-/// come in on.
-pub(crate) fn plan<'a>(
-    socket: &SocketFacts<'a>,
-    interfaces: &[InterfaceFacts],
-) -> Result<Vec<(u32, Flow)>, NotOffloaded<'a>> {
+/// Why a socket is the kernel's whatever interfaces there are.
+fn refuse<'a>(socket: &SocketFacts<'a>) -> Result<(), NotOffloaded<'a>> {
     if let Some(reason) = socket.refusal {
         return Err(reason.into());
     }
@@ -161,6 +157,17 @@ pub(crate) fn plan<'a>(
     if wanted.is_loopback() {
         return Err(Reason::Loopback.into());
     }
+    Ok(())
+}
+
+/// Flows that would give the socket its packets, each with the index of the interface that they
+/// come in on.
+pub(crate) fn plan<'a>(
+    socket: &SocketFacts<'a>,
+    interfaces: &[InterfaceFacts],
+) -> Result<Vec<(u32, Flow)>, NotOffloaded<'a>> {
+    refuse(socket)?;
+    let wanted = socket.local.ip();
     let flow = |address| Flow {
         protocol: Protocol::Udp,
         local: SocketAddr::new(address, socket.local.port()),

@@ -97,25 +97,10 @@ impl<S: TcpStack> TcpSocket<S> {
             (key, listening.interface_of(key)?, listening.device)
         };
         let (local, peer) = key;
-        let fd = match streams::new_socket(self.family().domain(), flags) {
+        let fd = match self.connected_shadow(host, flags, key, interface, device)? {
             Ok(fd) => fd,
-            // The connection waits on, as on the kernel.
             Err(errno) => return Some(Err(errno)),
         };
-        if let Err(errno) = self.connect_shadow(host, fd, key, interface, device) {
-            if errno == Errno(libc::EPERM) && !can_repair() {
-                // The connection waits on: what becomes of it is the caller's to decide.
-                streams::close(fd);
-                return Some(Err(errno));
-            }
-            log::warn!(
-                "{local}: the connection of {peer} is reset: the kernel does not take it (errno {})",
-                errno.0
-            );
-            streams::close(fd);
-            self.refuse(key);
-            return None;
-        }
         let Some(socket) = open(fd) else {
             streams::close(fd);
             return Some(Err(Errno(libc::EMFILE)));
@@ -177,6 +162,36 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.has_refused.load(Ordering::Relaxed) {
             let _ = sys::set_listener_filter(fd, &[]);
         }
+    }
+
+    /// A new kernel socket for a connection. `None`: the kernel does not take it, and it is reset.
+    fn connected_shadow(
+        &'static self,
+        host: &Host<S>,
+        flags: c_int,
+        key: (SocketAddr, SocketAddr),
+        interface: &'static Interface<S>,
+        device: u32,
+    ) -> Option<Result<c_int, Errno>> {
+        let fd = match streams::new_socket(self.family().domain(), flags) {
+            Ok(fd) => fd,
+            // The connection waits on, as on the kernel.
+            Err(errno) => return Some(Err(errno)),
+        };
+        let Err(errno) = self.connect_shadow(host, fd, key, interface, device) else {
+            return Some(Ok(fd));
+        };
+        streams::close(fd);
+        if errno == Errno(libc::EPERM) && !can_repair() {
+            // The connection waits on: what becomes of it is the caller's to decide.
+            return Some(Err(errno));
+        }
+        let ((local, peer), errno) = (key, errno.0);
+        log::warn!(
+            "{local}: the connection of {peer} is reset: the kernel does not take it (errno {errno})"
+        );
+        self.refuse(key);
+        None
     }
 
     /// Makes a socket the kernel socket of an accepted connection: connected without a packet, with

@@ -201,15 +201,8 @@ impl<S: TcpStack> TcpSocket<S> {
         self.interfaces_changed();
     }
 
-    /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to,
-    /// or 0.
-    fn interface_to(
-        &self,
-        host: &Host<S>,
-        peer: SocketAddr,
-        device: u32,
-    ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
-        let fd = self.fd();
+    /// Why a connection to `peer` is the kernel's wherever it would go.
+    fn refuse(&self, host: &Host<S>, peer: SocketAddr) -> Result<(), NotOffloaded<'static>> {
         let rules = host.rules();
         if let Some(reason) = host.refusal() {
             return Err(reason.into());
@@ -220,7 +213,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 rule: Some(rule),
             });
         }
-        if !host.network().has_socket(fd) {
+        if !host.network().has_socket(self.fd()) {
             return Err(Reason::Namespace.into());
         }
         if host.network().has_ipsec() {
@@ -233,7 +226,20 @@ impl<S: TcpStack> TcpSocket<S> {
         if matches!(destination, IpAddr::V6(ip) if ip.is_multicast()) {
             return Err(Reason::Multicast.into());
         }
-        let bound = local_address(fd);
+        Ok(())
+    }
+
+    /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to,
+    /// or 0.
+    fn interface_to(
+        &self,
+        host: &Host<S>,
+        peer: SocketAddr,
+        device: u32,
+    ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
+        self.refuse(host, peer)?;
+        let destination = peer.ip();
+        let bound = local_address(self.fd());
         let scope = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));
         if device != 0 && device != scope && (scope != 0 || has_no_link(peer)) {
             // An error, or an address that is not whole.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use links::delivery;
 use links::interface::large_packet::LargePacket;
 
-use ::tcp::Ecn;
+use ::tcp::{Ecn, Instant};
 use dev_core::Frame;
 use wire::tcp::Segment;
 
@@ -17,7 +17,7 @@ use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::exempt::opens;
 use crate::tcp::state::origin::Origin;
-use crate::tcp::stream::{Outcome, Sent};
+use crate::tcp::stream::{Outcome, Sent, Stream};
 use crate::tcp::wishes::WHOLE_SYN;
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -74,33 +74,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     ..Outcome::default()
                 }
             }
-            Role::Stream(stream) => {
-                let ecn = Ecn::from_tos(segment.tos);
-                stream
-                    .connection
-                    .on_segment(now, &segment.header, ecn, data);
-                let counters = self.counters();
-                counters.rx_packets.add(1);
-                counters.rx_bytes.add(segment.payload_len.into());
-                if self.globals.pool.is_scarce() {
-                    stream.connection.relieve(0);
-                }
-                if stream.sends_after_batch() {
-                    if !stream.is_in_batch {
-                        stream.is_in_batch = true;
-                        stream.interface.add_to_batch(self.into());
-                    }
-                    stream.review(&self.core, Sent::default(), now)
-                } else {
-                    let mut outcome = stream.settle_in_batch(&self.core, now);
-                    if outcome.needs_kick
-                        && let Some(egress) = &stream.egress
-                    {
-                        outcome.needs_kick = !egress.sender.note_reply_to(stream.interface);
-                    }
-                    outcome
-                }
-            }
+            Role::Stream(stream) => self.take_into(stream, now, segment, data),
             Role::Listener(_)
                 if self
                     .globals
@@ -140,6 +114,40 @@ impl<S: TcpStack> TcpSocket<S> {
             // has to be found, which this one cannot do here.
             self.globals.timers.arm(self.timer(), now);
         }
+    }
+
+    #[inline]
+    fn take_into(
+        &'static self,
+        stream: &mut Stream<S>,
+        now: Instant,
+        segment: &Segment,
+        data: Option<Received>,
+    ) -> Outcome {
+        let ecn = Ecn::from_tos(segment.tos);
+        stream
+            .connection
+            .on_segment(now, &segment.header, ecn, data);
+        let counters = self.counters();
+        counters.rx_packets.add(1);
+        counters.rx_bytes.add(segment.payload_len.into());
+        if self.globals.pool.is_scarce() {
+            stream.connection.relieve(0);
+        }
+        if stream.sends_after_batch() {
+            if !stream.is_in_batch {
+                stream.is_in_batch = true;
+                stream.interface.add_to_batch(self.into());
+            }
+            return stream.review(&self.core, Sent::default(), now);
+        }
+        let mut outcome = stream.settle_in_batch(&self.core, now);
+        if outcome.needs_kick
+            && let Some(egress) = &stream.egress
+        {
+            outcome.needs_kick = !egress.sender.note_reply_to(stream.interface);
+        }
+        outcome
     }
 
     /// A segment has opened a connection, or was in vain.

@@ -212,17 +212,23 @@ impl<S: Stack> Stream<S> {
         if total >= target {
             return Look::Over(StreamOutcome::Done(total));
         }
+        self.has_too_little(call, before, error)
+    }
+
+    /// A look has found fewer octets than the call is for. `before`: so many were there.
+    #[inline]
+    fn has_too_little(&self, call: &StreamCall, before: usize, error: Option<ReadError>) -> Look {
         match error {
-            Some(ReadError::WouldBlock) if total > 0 && !call.blocking => {
-                Look::Over(StreamOutcome::Done(total))
+            Some(ReadError::WouldBlock) if call.done > 0 && !call.blocking => {
+                Look::Over(StreamOutcome::Done(call.done))
             }
             Some(ReadError::WouldBlock) => Look::Nothing,
             Some(ReadError::Failed(error)) => Look::Over(call.end(errno_of(error))),
             // All that there is so far, and too little: more will come, or the next look finds the
             // end.
-            None if total > before && !self.connection.is_at_mark() => Look::Nothing,
+            None if call.done > before && !self.connection.is_at_mark() => Look::Nothing,
             // The end of the stream, or the urgent mark.
-            None => Look::Over(StreamOutcome::Done(total)),
+            None => Look::Over(StreamOutcome::Done(call.done)),
         }
     }
 

@@ -2,17 +2,19 @@
 
 use links::reason::Reason;
 
-use ::tcp::WriteError;
+use ::tcp::{Instant, WriteError};
 use libc::c_int;
 use sys::Errno;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::{DUMMY_SEND, Message};
+use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::stream::Stream;
 
 /// Flags that the stream knows.
 const KNOWN_FLAGS: c_int = libc::MSG_DONTWAIT
@@ -70,38 +72,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 return StreamOutcome::Done(call.done);
             }
             let now = now();
-            let connection = &mut stream.connection;
-            let mut refused = None;
-            let done = &mut call.done;
-            let shown = if *done == len {
-                // Nothing to send: only whether that would be possible.
-                refused = connection.write(now, &[]).err();
-                Ok(())
-            } else {
-                message.show(*done, |data| {
-                    let is_last = *done + data.len() == len;
-                    let written = if flags & libc::MSG_OOB != 0 && is_last {
-                        connection.write_urgent(now, data)
-                    } else if flags & libc::MSG_MORE != 0 {
-                        connection.write_more(now, data)
-                    } else {
-                        connection.write(now, data)
-                    };
-                    match written {
-                        Ok(count) => {
-                            *done += count;
-                            count
-                        }
-                        Err(error) => {
-                            refused = Some(error);
-                            0
-                        }
-                    }
-                })
-            };
-            if flags & libc::MSG_EOR != 0 && call.done == len {
-                connection.end_record();
-            }
+            let written = stream.write(now, &mut call.done, (message, len), flags);
             let outcome = stream.settle(&self.core, now);
             let sender = stream.egress.as_ref().map(|egress| *egress.sender);
             drop(role);
@@ -109,12 +80,6 @@ impl<S: TcpStack> TcpSocket<S> {
             if host.settings().tcp_sends_poll {
                 self.interfaces.poll();
             }
-            let written = match (shown, refused) {
-                (Err(errno), _) => Written::Fault(errno),
-                (Ok(()), Some(error)) => Written::Refused(error),
-                (Ok(()), None) if call.done < len => Written::Refused(WriteError::WouldBlock),
-                (Ok(()), None) => Written::All,
-            };
             match written {
                 Written::All => {
                     let counters = self.counters();
@@ -168,6 +133,56 @@ impl<S: TcpStack> TcpSocket<S> {
         match (errno, flags & libc::MSG_NOSIGNAL) {
             (Errno(libc::EPIPE), 0) => StreamOutcome::BrokenPipe,
             _ => StreamOutcome::Fail(errno),
+        }
+    }
+}
+
+impl<S: Stack> Stream<S> {
+    /// Takes as much as there is room for of a message of `len` octets, of which `done` are sent.
+    #[inline]
+    fn write(
+        &mut self,
+        now: Instant,
+        done: &mut usize,
+        (message, len): (&Message<'_>, usize),
+        flags: c_int,
+    ) -> Written {
+        let connection = &mut self.connection;
+        let mut refused = None;
+        let shown = if *done == len {
+            // Nothing to send: only whether that would be possible.
+            refused = connection.write(now, &[]).err();
+            Ok(())
+        } else {
+            message.show(*done, |data| {
+                let is_last = *done + data.len() == len;
+                let written = if flags & libc::MSG_OOB != 0 && is_last {
+                    connection.write_urgent(now, data)
+                } else if flags & libc::MSG_MORE != 0 {
+                    connection.write_more(now, data)
+                } else {
+                    connection.write(now, data)
+                };
+                match written {
+                    Ok(count) => {
+                        *done += count;
+                        count
+                    }
+                    Err(error) => {
+                        refused = Some(error);
+                        0
+                    }
+                }
+            })
+        };
+        if flags & libc::MSG_EOR != 0 && *done == len {
+            connection.end_record();
+        }
+        match (shown, refused) {
+            (Err(errno), _) => Written::Fault(errno),
+            (Ok(()), Some(error)) => Written::Refused(error),
+            (Ok(()), None) if *done < len => Written::Refused(WriteError::WouldBlock),
+            (Ok(()), None) => Written::All,
         }
     }
 }

@@ -33,6 +33,16 @@ fn closed_among<S: Stack>(host: &Host<S>, indexes: impl IntoIterator<Item = u32>
     indexes.into_iter().filter(is_closed).collect()
 }
 
+/// Flows, each on an interface.
+type Attached<S> = Vec<(&'static Interface<S>, Flow)>;
+
+fn has<S: Stack>(flows: &Attached<S>, index: u32, flow: &Flow) -> bool {
+    let is_it = |(interface, other): &(&Interface<S>, Flow)| {
+        interface.spec().index == index && other == flow
+    };
+    flows.iter().any(is_it)
+}
+
 impl<S: UdpStack> UdpSocket<S> {
     /// Brings the flows in line with the addresses that the kernel's socket has. To be called after
     /// every call that may have changed them, and when the network's configuration has changed.
@@ -200,59 +210,23 @@ impl<S: UdpStack> UdpSocket<S> {
         groups: Wanted,
     ) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
-        let has = |index: u32, flow: &Flow| {
-            had.iter()
-                .any(|(interface, other)| interface.spec().index == index && other == flow)
-        };
-        let mut reason = Reason::OpenFailed;
-        let mut flows = Vec::new();
-        for (index, flow) in wanted {
-            let interface = match host.links.get_for_flows(*index) {
-                Ok(interface) => interface,
-                Err(absent) => {
-                    reason = self.reason_of_absence(host, *index, absent);
-                    continue;
-                }
-            };
-            let attached = if has(*index, flow) {
-                Ok(())
-            } else {
-                self.attach(interface, flow)
-            };
-            match attached {
-                Ok(()) => flows.push((interface, *flow)),
-                Err(None) => reason = Reason::SteeringFailed,
-                Err(Some(owner)) => {
-                    // Only the kernel knows which of several sockets on one port a packet is for.
-                    reason = Reason::PortShared;
-                    self.commit();
-                    let option = owner.core().attachment().sharing_option();
-                    hand_over::hand_over(host, owner, reason, option);
-                    break;
-                }
-            }
-        }
-        let keep = |interface: &Interface<S>, flow: &Flow| {
-            reason != Reason::PortShared
-                && flows.iter().any(|(other, kept): &(&Interface<S>, Flow)| {
-                    std::ptr::eq(*other, interface) && kept == flow
-                })
-        };
-        for (interface, flow) in had
-            .iter()
-            .filter(|(interface, flow)| !keep(interface, flow))
-        {
-            interface.leave_flow(flow, self.identity());
-        }
+        let (mut flows, mut reason) = self.attach_wanted(host, wanted, &had);
+        let mut left = had;
         if reason == Reason::PortShared {
-            flows
-                .drain(..)
-                .for_each(|(interface, flow)| interface.leave_flow(&flow, self.identity()));
-        }
-        let groups = if reason == Reason::PortShared {
-            Wanted::default()
+            left.append(&mut flows);
         } else {
-            groups
+            let is_kept = |(interface, flow): &(&Interface<S>, Flow)| {
+                let mut kept = flows.iter();
+                kept.any(|(other, it)| std::ptr::eq(*other, *interface) && it == flow)
+            };
+            left.retain(|it| !is_kept(it));
+        }
+        for (interface, flow) in left {
+            interface.leave_flow(&flow, self.identity());
+        }
+        let groups = match reason {
+            Reason::PortShared => Wanted::default(),
+            _ => groups,
         };
         self.change_any(host, &groups.any, &mut reason);
         let group_flows = self.change_groups(host, &groups.places, &mut reason);
@@ -281,6 +255,45 @@ impl<S: UdpStack> UdpSocket<S> {
             self.explain_groups();
         }
         if offloaded { Reason::Offloaded } else { reason }
+    }
+
+    /// Attaches the flows that it does not have yet. Returns those that it has then, and why the
+    /// last of the others is not among them: with [`Reason::PortShared`], all are the kernel's.
+    fn attach_wanted(
+        &'static self,
+        host: &Host<S>,
+        wanted: &[(u32, Flow)],
+        had: &Attached<S>,
+    ) -> (Attached<S>, Reason) {
+        let mut reason = Reason::OpenFailed;
+        let mut flows = Vec::new();
+        for (index, flow) in wanted {
+            let interface = match host.links.get_for_flows(*index) {
+                Ok(interface) => interface,
+                Err(absent) => {
+                    reason = self.reason_of_absence(host, *index, absent);
+                    continue;
+                }
+            };
+            let attached = if has(had, *index, flow) {
+                Ok(())
+            } else {
+                self.attach(interface, flow)
+            };
+            match attached {
+                Ok(()) => flows.push((interface, *flow)),
+                Err(None) => reason = Reason::SteeringFailed,
+                Err(Some(owner)) => {
+                    // Only the kernel knows which of several sockets on one port a packet is for.
+                    reason = Reason::PortShared;
+                    self.commit();
+                    let option = owner.core().attachment().sharing_option();
+                    hand_over::hand_over(host, owner, reason, option);
+                    break;
+                }
+            }
+        }
+        (flows, reason)
     }
 
     /// The socket has chosen by which rings it sends and receives.

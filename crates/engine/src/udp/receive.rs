@@ -88,24 +88,10 @@ impl<S: Stack> UdpSocket<S> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> RecvOutcome {
-        if self.is_another_life(call) {
-            return RecvOutcome::Fail(Errno(libc::EBADF));
-        }
-        if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.find_malformed() {
-            return RecvOutcome::Kernel;
-        }
-        self.receives_by_call();
-        if !self.os_polls.rings_are_next()
-            && self.take_readable_hint()
-            && let Some(outcome) = self.receive_from_kernel(call, message, flags)
-        {
+        if let Some(outcome) = self.before_polling(host, call, message, flags) {
             return outcome;
         }
         let os_ratio = host.settings().rx_udp_poll_os_ratio;
-        if host.settings().rx_drain_nsec > 0 {
-            self.interfaces
-                .receive_at_rate(host.settings().rx_drain_nsec);
-        }
         for polls in 1..=POLLS_PER_ATTEMPT {
             if self.readiness.now() & events::IN != 0
                 && let Some(result) = self.take(message, flags, call.generation, !call.slept)
@@ -165,6 +151,35 @@ impl<S: Stack> UdpSocket<S> {
         }
         call.blocking = call.blocking && !self.learns_nonblocking();
         RecvOutcome::Again
+    }
+
+    /// What ends a call before it looks at a ring.
+    #[inline]
+    fn before_polling(
+        &'static self,
+        host: &Host<S>,
+        call: &mut RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Option<RecvOutcome> {
+        if self.is_another_life(call) {
+            return Some(RecvOutcome::Fail(Errno(libc::EBADF)));
+        }
+        if flags & KERNELS_FLAGS != 0 || self.is_left_to_kernel() || message.find_malformed() {
+            return Some(RecvOutcome::Kernel);
+        }
+        self.receives_by_call();
+        if !self.os_polls.rings_are_next()
+            && self.take_readable_hint()
+            && let Some(outcome) = self.receive_from_kernel(call, message, flags)
+        {
+            return Some(outcome);
+        }
+        let drain_nsec = host.settings().rx_drain_nsec;
+        if drain_nsec > 0 {
+            self.interfaces.receive_at_rate(drain_nsec);
+        }
+        None
     }
 
     /// A datagram was taken from a ring, or looked at: see

@@ -10,7 +10,7 @@ use links::reason::Reason;
 use ::tcp::Listener;
 use dev_core::{Flow, Protocol};
 use libc::c_int;
-use sys::streams;
+use sys::{Errno, streams};
 
 use crate::sockets::host::Host;
 use crate::tcp::clock::now;
@@ -118,19 +118,9 @@ impl<S: TcpStack> TcpSocket<S> {
         if !host.is_behind(fd, self) || !self.claim() {
             return Err(Reason::Forked);
         }
-        let refused = if kernel_listens {
-            // Whoever had it before may have left a filter, which connections have that wait to be
-            // accepted.
-            let _ = sys::set_listener_filter(fd, &[]);
-            self.has_refused.store(true, Ordering::Relaxed);
-            WaysIn::new()
-        } else {
-            let refused = ways_in(host, &places);
-            if self.set_listener_filter(&refused).is_err() {
-                self.release();
-                return Err(Reason::Option);
-            }
-            refused
+        let Ok(refused) = self.refuse_in_kernel(host, fd, kernel_listens, &places) else {
+            self.release();
+            return Err(Reason::Option);
         };
         let mut listener = Listener::new(now(), self.globals.config(), backlog);
         listener.set_defer_accept(options::defer_accept(fd));
@@ -179,6 +169,26 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.interfaces_changed();
         Ok(())
+    }
+
+    /// What comes in past the kernel, the kernel's listener does not take; not if it listens already:
+    /// then it may be at it.
+    fn refuse_in_kernel(
+        &self,
+        host: &Host<S>,
+        fd: c_int,
+        kernel_listens: bool,
+        places: &[Place<S>],
+    ) -> Result<WaysIn, Errno> {
+        if kernel_listens {
+            // Whoever had it before may have left a filter, which connections have that wait to be
+            // accepted.
+            let _ = sys::set_listener_filter(fd, &[]);
+            self.has_refused.store(true, Ordering::Relaxed);
+            return Ok(WaysIn::new());
+        }
+        let refused = ways_in(host, places);
+        self.set_listener_filter(&refused).map(|()| refused)
     }
 
     /// Connections come in at a place from here on. Under the control lock.
