@@ -15,9 +15,7 @@ mod destroyed;
 mod device;
 mod dissolve;
 mod egress;
-mod exempt;
 mod globals;
-mod hand_over;
 mod icmp;
 mod info;
 mod listen;
@@ -36,7 +34,7 @@ mod splice;
 mod state;
 mod stream;
 mod sysctl;
-mod time_wait;
+mod to_kernel;
 mod wishes;
 
 pub use accept::Accepting;

@@ -202,7 +202,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// Why a connection to `peer` is the kernel's wherever it would go.
-    fn refuse(&self, host: &Host<S>, peer: SocketAddr) -> Result<(), NotOffloaded<'static>> {
+    fn refuse_peer(&self, host: &Host<S>, peer: SocketAddr) -> Result<(), NotOffloaded<'static>> {
         let rules = host.rules();
         if let Some(reason) = host.refusal() {
             return Err(reason.into());
@@ -237,7 +237,7 @@ impl<S: TcpStack> TcpSocket<S> {
         peer: SocketAddr,
         device: u32,
     ) -> Result<&'static Interface<S>, NotOffloaded<'static>> {
-        self.refuse(host, peer)?;
+        self.refuse_peer(host, peer)?;
         let destination = peer.ip();
         let bound = local_address(self.fd());
         let scope = bound.map_or_else(|| scope_of(peer), |it| link_of(it, peer));

@@ -11,13 +11,13 @@ use dev_core::Frame;
 use wire::tcp::Segment;
 
 use crate::tcp::clock::now;
-use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::listen::Listening;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::exempt::opens;
 use crate::tcp::state::origin::Origin;
 use crate::tcp::stream::{Outcome, Sent, Stream};
+use crate::tcp::to_kernel::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::wishes::WHOLE_SYN;
 
 impl<S: TcpStack> TcpSocket<S> {

@@ -13,9 +13,9 @@ use wire::tcp::Template;
 
 use crate::sockets::host::Host;
 use crate::tcp::clock::now;
-use crate::tcp::hand_over::ETHERNET_HEADER_LEN;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::{Outcome, Stream};
+use crate::tcp::to_kernel::hand_over::ETHERNET_HEADER_LEN;
 
 impl<S: TcpStack> TcpSocket<S> {
     /// ICMP says that a segment did not arrive, which is the socket's or of a connection that it

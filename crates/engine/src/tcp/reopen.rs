@@ -14,7 +14,6 @@ use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::clock::now;
 use crate::tcp::globals::Globals;
-use crate::tcp::hand_over::send_on;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::exempt::opens;
 use crate::tcp::state::orphan::Orphan;
@@ -22,6 +21,7 @@ use crate::tcp::state::reopenings::Reopening;
 use crate::tcp::state::time_wait::Wait;
 use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::stream::Stream;
+use crate::tcp::to_kernel::hand_over::send_on;
 use links::interface::Interface;
 
 impl<S: TcpStack> Globals<S> {

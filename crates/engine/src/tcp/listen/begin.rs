@@ -171,8 +171,8 @@ impl<S: TcpStack> TcpSocket<S> {
         Ok(())
     }
 
-    /// What comes in past the kernel, the kernel's listener does not take; not if it listens already:
-    /// then it may be at it.
+    /// What comes in past the kernel, the kernel's listener does not take; not if it listens
+    /// already: then it may be at it.
     fn refuse_in_kernel(
         &self,
         host: &Host<S>,

@@ -19,11 +19,11 @@ use sys::streams;
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::tcp::clock::now;
-use crate::tcp::hand_over::{packet, peers_header, send_on};
 use crate::tcp::listen::return_queue::Returning;
 use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
+use crate::tcp::to_kernel::hand_over::{packet, peers_header, send_on};
 
 /// What goes into a packet to this host itself: little enough that the kernel's buffers have room
 /// for a whole window in such packets.

@@ -17,7 +17,7 @@ use crate::tcp::payload::Received;
 use crate::tcp::socket::TcpStack;
 use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;
-use crate::tcp::time_wait;
+use crate::tcp::to_kernel::time_wait;
 use sys::streams::{self, RepairQueue};
 
 /// How often, and how far apart, it is looked whether the kernel's socket has taken the end.

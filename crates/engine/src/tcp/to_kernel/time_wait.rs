@@ -23,16 +23,16 @@ use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::clock::now;
 use crate::tcp::globals::Globals;
-use crate::tcp::hand_over::{connect_with, tell};
 use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;
+use crate::tcp::to_kernel::hand_over::{connect_with, tell};
 
 impl<S: TcpStack> TcpSocket<S> {
     /// In the internal thread: gives a connection in TIME-WAIT to the kernel. Under the control
     /// lock.
-    pub(super) fn leave_time_wait(&self, host: &Host<S>) {
+    pub(in crate::tcp) fn leave_time_wait(&self, host: &Host<S>) {
         let reuses = self.attachment().reuses_address();
         // In TIME-WAIT it reports that it has ended.
         self.core.leave_sets();
@@ -69,14 +69,18 @@ impl<S: TcpStack> TcpSocket<S> {
 impl<S: Stack> Stream<S> {
     /// The connection is in TIME-WAIT and was not given to the kernel yet.
     #[inline]
-    pub(super) fn owes_time_wait(&self) -> bool {
+    pub(in crate::tcp) fn owes_time_wait(&self) -> bool {
         self.connection.state() == State::TimeWait
             && matches!(self.wait, Wait::Open | Wait::Granted)
     }
 
     /// Decides for one that owes it whether its TIME-WAIT goes to the kernel. Once: what was
     /// granted is not asked for by those that end until the internal thread makes use of it.
-    pub(super) fn may_wait_in_kernel(&mut self, globals: &Globals<S>, now: Instant) -> bool {
+    pub(in crate::tcp) fn may_wait_in_kernel(
+        &mut self,
+        globals: &Globals<S>,
+        now: Instant,
+    ) -> bool {
         if self.wait == Wait::Open {
             self.wait = if globals.may_wait(now) {
                 Wait::Granted
@@ -90,7 +94,7 @@ impl<S: Stack> Stream<S> {
 
 /// Brings the kernel's socket to TIME-WAIT, with what nobody has read. The socket is under repair.
 /// `reuses`: it has `SO_REUSEADDR`.
-pub(super) fn put<S: TcpStack>(
+pub(in crate::tcp) fn put<S: TcpStack>(
     host: &Host<S>,
     fd: c_int,
     family: Family,

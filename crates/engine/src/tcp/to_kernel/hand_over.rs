@@ -24,9 +24,9 @@ mod remains;
 mod segments;
 mod urgent;
 
-pub(super) use remains::{connect_with, tell};
+pub(in crate::tcp) use remains::{connect_with, tell};
 use segments::send_moving;
-pub(super) use segments::{packet, send_on};
+pub(in crate::tcp) use segments::{packet, send_on};
 use urgent::Unread;
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -110,7 +110,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// A call that is the kernel's waits while its connection is on its way there, if that is so:
     /// meanwhile the kernel's socket takes for its queues whatever is sent. No lock may be held.
     #[cold]
-    pub(super) fn wait_for_hand_over(host: &Host<S>) {
+    pub(in crate::tcp) fn wait_for_hand_over(host: &Host<S>) {
         drop(host.control());
     }
 
@@ -137,7 +137,7 @@ impl<S: TcpStack> TcpSocket<S> {
 impl<S: TcpStack> Globals<S> {
     /// Segments for ports of ours that are of no connection here: the kernel knows whose they are,
     /// or resets them.
-    pub(super) fn hand_over_unmatched(&self, host: &Host<S>) {
+    pub(in crate::tcp) fn hand_over_unmatched(&self, host: &Host<S>) {
         let Some(raw) = host.return_socket() else {
             return;
         };
@@ -242,7 +242,7 @@ fn begin_again(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Err
 /// The port is shared with whoever has it, for as long as the repair has the socket's
 /// `SO_REUSEADDR`. A port that nobody has is taken without: the kernel would give it to all that
 /// set the option, whatever the socket has in the end. No queue is chosen behind that.
-pub(super) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
+pub(in crate::tcp) fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
     streams::share_port(fd, false);
     let alone = streams::bind(fd, local);
     streams::repair_begins(fd)?;
@@ -314,7 +314,7 @@ fn end<S: TcpStack>(
 }
 
 /// The header of what the peer might send at this point.
-pub(super) fn peers_header(
+pub(in crate::tcp) fn peers_header(
     snapshot: &Snapshot<Received>,
     seq: tcp::SeqNumber,
     flags: Flags,
@@ -369,7 +369,7 @@ fn say_with<S: TcpStack>(
     }
 }
 
-pub(super) const ETHERNET_HEADER_LEN: usize = 14;
+pub(in crate::tcp) const ETHERNET_HEADER_LEN: usize = 14;
 
 fn put_all(fd: c_int, bytes: &[u8]) -> Result<(), Errno> {
     if streams::put(fd, bytes)? == bytes.len() {

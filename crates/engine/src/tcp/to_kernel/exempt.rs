@@ -14,15 +14,15 @@ use links::network::KernelConnections;
 use wire::tcp::Segment;
 
 use crate::sockets::host::Host;
-use crate::tcp::hand_over::send_on;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::exempt::Exempt;
 use crate::tcp::state::origin::Origin;
 use crate::tcp::state::unmatched::UnmatchedSegment;
+use crate::tcp::to_kernel::hand_over::send_on;
 
 impl<S: TcpStack> Exempt<S> {
     /// In the internal thread: has segments judged that open connections.
-    pub(super) fn decide_openings(&self, host: &Host<S>) {
+    pub(in crate::tcp) fn decide_openings(&self, host: &Host<S>) {
         for opening in self.take_openings() {
             let (segment, origin) = (&opening.segment, opening.origin);
             let ends = delivery::ends(segment, origin.link_index);
@@ -53,7 +53,7 @@ impl<S: TcpStack> Exempt<S> {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    pub(super) fn take_opening(&'static self, segment: &Segment, origin: Origin) {
+    pub(in crate::tcp) fn take_opening(&'static self, segment: &Segment, origin: Origin) {
         self.take(segment, origin, None);
         let interfaces: Vec<_> = match &*self.role.lock() {
             Role::Listener(listening) => listening.interfaces().collect(),
