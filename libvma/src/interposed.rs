@@ -1,6 +1,6 @@
 //! The functions of the C library that the library stands before: the one table from which exports
-//! (`hooks.rs`) and the addresses of the real functions (`real.rs`) are made. `tests/exports.rs`
-//! holds the built library to it.
+//! (`hooks.rs`) and the addresses of the real functions (`real.rs`) are made. The built library is
+//! held to it by `tests/tools/exports.rs`.
 //!
 //! A line is a prototype as the C library's headers have it (a variadic third argument, which comes
 //! in the same register, has its type), where its hook is, and above it what the hook is for:

@@ -1,4 +1,4 @@
-//! `libvma.so`: preload it, and a program's UDP sockets run in user space.
+//! `libvma.so`: preload it, and a program's UDP and TCP sockets run in user space.
 //!
 //! Only the C ABI is here: hooks of a few lines each, which find the socket behind a descriptor,
 //! let the engine decide, and call the C library's own function for everything that is not ours.

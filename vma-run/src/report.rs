@@ -105,7 +105,7 @@ impl fmt::Display for Report {
             }
         }
         formatter.write_str(if self.is_ready() {
-            "\nUDP sockets can be accelerated here.\n"
+            "\nUDP and TCP sockets can be accelerated here.\n"
         } else {
             "\nSockets cannot be accelerated here: programs run on the kernel.\n"
         })
