@@ -149,24 +149,3 @@ fn a_connection_that_did_not_wait_is_the_kernels() {
         .collect();
     assert_eq!(seen, ["the interface is being opened", "offloaded"]);
 }
-
-/// Binds, and has a user namespace of its own at once: for processes of one thread.
-const ALONE: &str = r"
-import ctypes, socket, sys
-libc = ctypes.CDLL(None)
-s = socket.socket(fileno=libc.socket(socket.AF_INET, socket.SOCK_DGRAM, 0))
-s.bind((sys.argv[1], int(sys.argv[2])))
-CLONE_NEWUSER = 0x10000000
-print('unshared:', libc.unshare(CLONE_NEWUSER), 'ready', flush=True)
-sys.stdin.readline()
-";
-
-#[test]
-fn nobody_opens_any_more_when_the_process_has_to_have_one_thread() {
-    let pair = or_skip!(Namespaces::pair());
-    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
-    command.args(["-c", ALONE, &Pair::ADDRESS_B.to_string(), &PORT.to_string()]);
-    let mut alone = started(command);
-    let said = alone.process().stdout();
-    assert!(said.contains("unshared: 0 "), "{said}");
-}

@@ -25,7 +25,6 @@ use crate::network::{InterfaceFacts, Network};
 use crate::reason::Reason;
 use crate::receiver::Receiver;
 use crate::settings::Settings;
-use beside::Openers;
 pub use beside::Spawn;
 use idle::IdleTimes;
 pub use states::Absent;
@@ -56,7 +55,6 @@ pub struct Links<S: Receiver> {
     idle: Mutex<IdleTimes>,
     /// Makes the threads that open interfaces; without it, callers do that themselves.
     spawn: OnceLock<Spawn>,
-    openers: Openers,
     /// An interface was opened of which others were told that it is being opened.
     is_opened_late: AtomicBool,
     /// A sending ring has, perhaps, frames of which its device was not told.
@@ -91,7 +89,6 @@ impl<S: Receiver> Links<S> {
             leaving: Mutex::default(),
             idle: Mutex::default(),
             spawn: OnceLock::new(),
-            openers: Openers::default(),
             is_opened_late: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),

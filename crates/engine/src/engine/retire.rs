@@ -24,7 +24,6 @@ impl<B: Backend> Engine<B> {
             return;
         }
         self.note_process("retired", &format!("{}: {about}", reason.text()));
-        self.links.wait_for_openers();
         self.links.start_waiting();
         {
             let _control = self.control();

@@ -1,10 +1,8 @@
 //! Opening an interface in a thread of its own, for which a call waits no longer than it is asked
 //! to: the kernel may take seconds while others change its network configuration (its RTNL lock).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::interface::Interface;
 use crate::links::Links;
@@ -15,33 +13,6 @@ use crate::receiver::Receiver;
 /// Runs work in a new thread, with the rights and in the namespaces of the caller's. `false`: there
 /// is none, and the work was dropped.
 pub type Spawn = fn(Box<dyn FnOnce() + Send>) -> bool;
-
-/// How long is waited at most for those threads to end.
-const OPENERS_PATIENCE: Duration = Duration::from_secs(2);
-
-/// The threads that open interfaces.
-#[derive(Debug, Default)]
-pub(super) struct Openers {
-    /// Those whose numbers are not known yet.
-    starting: AtomicU32,
-    threads: Mutex<Vec<libc::pid_t>>,
-}
-
-impl Openers {
-    fn note_start(&self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.retain(|thread| sys::has_thread(*thread));
-        threads.push(sys::thread_id());
-        drop(threads);
-        self.starting.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    fn have_ended(&self) -> bool {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        self.starting.load(Ordering::SeqCst) == 0
-            && !threads.iter().any(|thread| sys::has_thread(*thread))
-    }
-}
 
 /// What came of it.
 type Outcome<S> = Result<&'static Interface<S>, Reason>;
@@ -91,19 +62,15 @@ impl<S: Receiver> Links<S> {
             done: Condvar::new(),
         });
         let theirs = Arc::clone(&handover);
-        self.openers.starting.fetch_add(1, Ordering::SeqCst);
         let has_begun = spawn(Box::new(move || {
-            self.openers.note_start();
             if let Some(opening) = theirs.take() {
-                let open = || self.open_closed(index, opening);
-                let outcome = catch_unwind(AssertUnwindSafe(open));
-                *theirs.work() = Work::Done(outcome.unwrap_or(Err(Reason::OpenFailed)));
+                let outcome = self.open_closed(index, opening);
+                *theirs.work() = Work::Done(outcome);
                 theirs.done.notify_all();
                 self.finish_late();
             }
         }));
         if !has_begun {
-            self.openers.starting.fetch_sub(1, Ordering::SeqCst);
             let opening = handover.take().ok_or(Reason::OpenFailed)?;
             return self.open_closed(index, opening);
         }
@@ -126,14 +93,6 @@ impl<S: Receiver> Links<S> {
         if self.states.take_missed() {
             self.is_opened_late.store(true, Ordering::SeqCst);
             self.internal_thread.call();
-        }
-    }
-
-    /// Waits until no thread opens an interface any more. No lock may be held.
-    pub fn wait_for_openers(&self) {
-        let begun = Instant::now();
-        while !self.openers.have_ended() && begun.elapsed() < OPENERS_PATIENCE {
-            std::thread::sleep(Duration::from_micros(100));
         }
     }
 
