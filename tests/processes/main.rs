@@ -10,7 +10,6 @@ mod hand_overs;
 mod handlers;
 mod idle;
 mod internal_thread;
-mod opening;
 mod ownership;
 mod privileges;
 mod seccomp;

@@ -121,7 +121,6 @@ impl Stage {
             command
                 .env("LD_PRELOAD", &self.library)
                 .env("VMA_STATS_SHMEM_DIR", &statistics)
-                .envs([testkit::OPEN_WAIT])
                 .envs(environment.iter().copied());
             if environment.contains(&("VMA_TRACELEVEL", "debug")) {
                 command.env("VMA_LOG_FILE", log.join("%d"));

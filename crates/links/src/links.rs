@@ -1,6 +1,5 @@
 //! The host's interfaces: which are open, which could be, and what is common to them.
 
-mod beside;
 mod holder;
 mod idle;
 mod not_open;
@@ -25,7 +24,6 @@ use crate::network::{InterfaceFacts, Network};
 use crate::reason::Reason;
 use crate::receiver::Receiver;
 use crate::settings::Settings;
-pub use beside::Spawn;
 use idle::IdleTimes;
 pub use states::Absent;
 use states::States;
@@ -53,10 +51,6 @@ pub struct Links<S: Receiver> {
     leaving: Mutex<Vec<Leaving>>,
     /// How long interfaces have been of no use.
     idle: Mutex<IdleTimes>,
-    /// Makes the threads that open interfaces; without it, callers do that themselves.
-    spawn: OnceLock<Spawn>,
-    /// An interface was opened of which others were told that it is being opened.
-    is_opened_late: AtomicBool,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not
@@ -88,8 +82,6 @@ impl<S: Receiver> Links<S> {
             is_held: AtomicBool::new(false),
             leaving: Mutex::default(),
             idle: Mutex::default(),
-            spawn: OnceLock::new(),
-            is_opened_late: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }

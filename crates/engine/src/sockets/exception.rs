@@ -132,7 +132,9 @@ impl<S: Stack> Host<S> {
 
     fn may_be_accelerated(&self, socket: &SocketCore<S>) -> bool {
         self.settings().offloaded_sockets
-            && (matches!(socket.reason(), Reason::Offloaded | Reason::NotBound)
-                || socket.reason().passes())
+            && matches!(
+                socket.reason(),
+                Reason::Offloaded | Reason::NotBound | Reason::Held
+            )
     }
 }

@@ -175,7 +175,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Reason::PortShared => self.attachment().sharing_option().to_owned(),
             _ => outcome.detail(local, interfaces),
         };
-        if self.is_held() {
+        if self.reason() == Reason::Held {
             // What came before the change is in the kernel's queue.
             let hint = &self.kernel_socket.readable_hint;
             hint.store(true, Ordering::Relaxed);

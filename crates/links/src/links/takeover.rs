@@ -46,12 +46,6 @@ impl<S: Receiver> Links<S> {
         has_left
     }
 
-    /// Whether an interface is in the hands of another process, or is being opened late: the
-    /// internal thread waits for that.
-    pub fn awaits_interface(&self) -> bool {
-        self.waits_for_holder() || self.opens_late()
-    }
-
     /// Whether an interface is in the hands of another process: the internal thread waits for its
     /// end.
     pub fn waits_for_holder(&self) -> bool {
@@ -125,12 +119,8 @@ impl<S: Receiver> Links<S> {
 
     /// Gives what nobody holds any more another chance to be opened.
     pub fn take_over(&self) -> TakeOver {
-        let is_opened = self.take_opened_late();
         if !self.waits_for_holder() {
-            return TakeOver {
-                is_free: is_opened,
-                look_soon: false,
-            };
+            return TakeOver::default();
         }
         // In this order: what is found to be held from here on says so itself.
         self.is_held.store(false, Ordering::SeqCst);
@@ -150,7 +140,7 @@ impl<S: Receiver> Links<S> {
         }
         let has_left = self.has_holder_left();
         let mut soon = false;
-        let mut is_free = is_opened;
+        let mut is_free = false;
         for (index, name, has_it, is_due) in waiting {
             let is_held =
                 !has_left && has_it.unwrap_or_else(|| self.network.xdp_program(index).is_some());
@@ -173,7 +163,7 @@ impl<S: Receiver> Links<S> {
 /// What came of looking who holds interfaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TakeOver {
-    /// Nobody holds one any more, or one was opened late: sockets that wait for it can go over.
+    /// Nobody holds one any more: sockets that wait for it can go over.
     pub is_free: bool,
     /// A holder has ended, but the device has not noticed.
     pub look_soon: bool,

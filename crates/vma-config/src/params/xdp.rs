@@ -18,7 +18,7 @@ const MODES: &[Word] = &[
     },
 ];
 
-pub(super) const PARAMETERS: [Parameter; 4] = [
+pub(super) const PARAMETERS: [Parameter; 3] = [
     Parameter::new(
         "VMA_XDP_MODE",
         "XDP mode",
@@ -44,14 +44,6 @@ pub(super) const PARAMETERS: [Parameter; 4] = [
         "How many frames all rings of the process share.",
         "Holds packets that were received and not read yet, and packets on their way out. Frames \
              are of 2 KiB, and of 4 KiB if the MTU of an interface is above 1778; the default takes 16 or 32 MiB. While no frame is free, packets are lost.",
-    ),
-    number("VMA_OPEN_WAIT_MSEC", "Open wait (msec)", 50, (0, 60_000)).about(
-        "How long a call waits at most, in milliseconds, for an interface that is being opened.",
-        "The first bind(), connect() or send() that needs an interface opens it, in a thread of its \
-         own: some 20 ms on a quiet host, seconds where others change its network configuration. \
-         After this time the call goes on with the kernel. Datagram sockets and listeners are \
-         accelerated as soon as the interface is open; a connection that has begun by then stays \
-         the kernel's.",
     ),
     flag("VMA_POLL_SHARED_CPU", "Poll Shared CPU", false).about(
         "Poll on a processor that other threads need, too.",
