@@ -64,7 +64,11 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     process::run(format)?;
     let target_directory = cargo::target_directory().join("fuzz");
     let programs = cargo::built_by(build()?)?;
-    process::run(cargo::command(&["build", "--release", "-p", "libvma"]))?;
+    // With vmad, as the tests have it: alone, its crates have other features, and are built anew.
+    let both = ["--package", "libvma", "--package", "vmad"];
+    process::run(cargo::command(
+        &[&["build", "--release"], &both[..]].concat(),
+    ))?;
     let targets = targets(&directory)?;
     let run = |target: &String| {
         let program = programs.path(target)?;
