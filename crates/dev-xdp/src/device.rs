@@ -207,7 +207,7 @@ impl XdpBackend {
         let attached = attached.map_err(|error| refused(&error, error.errno()))?;
         let counts = Counts::of(link, rings);
         let sockets = QueueSockets::open(self, link, pool, counts, binding, &maps)?;
-        let (receiving, sending) = (sockets.receiving(), sockets.sending());
+        let receiving = sockets.receiving();
         let kept = sockets.kept();
         let (receivers, senders) = sockets.into_sides(counts.receivers, pool, self.prefetch_bytes);
         let rules = match counts.receivers {
@@ -219,11 +219,7 @@ impl XdpBackend {
             Err(error) => (None, format!("segments are sent one by one: {error}")),
         };
         let packet_socket = segmenter.as_ref().map(XdpSegmenter::descriptor);
-        let slow_to_close = [&receiving[..], &sending]
-            .concat()
-            .into_iter()
-            .chain(packet_socket)
-            .collect();
+        let slow_to_close = kept.sockets.iter().cloned().chain(packet_socket).collect();
         let parts = Attachment {
             maps,
             metadata,

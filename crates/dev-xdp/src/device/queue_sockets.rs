@@ -79,21 +79,19 @@ impl QueueSockets {
         sockets.map(|(xsk, _)| Arc::clone(&xsk.fd)).collect()
     }
 
-    /// Those that send.
-    pub(super) fn sending(&self) -> Vec<Arc<OwnDescriptor>> {
-        let sending = self.sockets.iter().filter_map(|(_, it)| it.as_ref());
-        sending.map(|it| Arc::clone(&it.fd)).collect()
-    }
-
     /// What keeps the queues from others.
     pub(super) fn kept(&self) -> Queues {
-        let sending = self.sockets.iter().filter_map(|(_, it)| it.as_ref());
-        let sending_rings = sending.map(|it| it.mapping);
-        let receiving_rings = self.sockets.iter().flat_map(|(xsk, _)| xsk.mappings);
-        Queues {
-            sockets: [self.receiving(), self.sending()].concat(),
-            rings: receiving_rings.chain(sending_rings).collect(),
+        let mut sockets = self.receiving();
+        let mut rings: Vec<_> = self
+            .sockets
+            .iter()
+            .flat_map(|(xsk, _)| xsk.mappings)
+            .collect();
+        for sending in self.sockets.iter().filter_map(|(_, it)| it.as_ref()) {
+            sockets.push(Arc::clone(&sending.fd));
+            rings.push(sending.mapping);
         }
+        Queues { sockets, rings }
     }
 
     /// The rings, those that are received from spread over `receivers`.
