@@ -16,6 +16,4 @@ pub use options::{GetOption, Membership, SetOption, meminfo_additions};
 pub use receive_many::{ReceiveMany, ReceiveTime, Received};
 pub use send_many::{MESSAGES_MAX, SendMany};
 pub use socket_kind::SocketKind;
-pub use times::{
-    nsec_of_msec, nsec_of_timespec, nsec_of_timeval, timespec_of_nsec, timeval_of_nsec,
-};
+pub use times::{nsec_of_msec, nsec_of_timespec, nsec_of_timeval, timeval_of_nsec};

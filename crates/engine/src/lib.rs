@@ -59,7 +59,7 @@ pub use sockets::options::is_asked_for_later;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::{interrupt, user_memory};
-pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec};
+pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec, timespec_of_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};
 
 /// Reads a socket address; `None` if it is too short or of another family than IPv4 and IPv6.

@@ -328,6 +328,15 @@ pub fn tick_nsec() -> u64 {
     clock_nsec(libc::CLOCK_MONOTONIC_COARSE)
 }
 
+/// A time that is left.
+#[inline]
+pub fn timespec_of_nsec(nsec: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(nsec / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+        tv_nsec: (nsec % 1_000_000_000) as c_long,
+    }
+}
+
 fn clock_nsec(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -5,7 +5,7 @@
 //! The library's own calls come here as well, and go to the kernel: they are told by the address
 //! that they return to.
 
-use engine::calls::timespec_of_nsec;
+use engine::timespec_of_nsec;
 use libc::{c_int, c_long, c_uint, c_ulong, sigset_t, timespec};
 
 use super::{

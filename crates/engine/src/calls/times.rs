@@ -1,6 +1,6 @@
 //! Times of calls that wait, in nanoseconds, and what is left of them.
 
-use libc::{c_int, c_long, suseconds_t, time_t, timespec, timeval};
+use libc::{c_int, suseconds_t, time_t, timespec, timeval};
 
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
@@ -27,16 +27,7 @@ pub fn nsec_of_timeval(time: timeval) -> Option<u64> {
     Some(nsec.saturating_add(usec.saturating_mul(1000)))
 }
 
-/// The time that was not slept.
-#[inline]
-pub fn timespec_of_nsec(nsec: u64) -> timespec {
-    timespec {
-        tv_sec: time_t::try_from(nsec / NSEC_PER_SEC).unwrap_or(time_t::MAX),
-        tv_nsec: (nsec % NSEC_PER_SEC) as c_long,
-    }
-}
-
-/// The same for `select(2)`.
+/// What is left of a `select(2)`'s.
 #[inline]
 pub fn timeval_of_nsec(nsec: u64) -> timeval {
     timeval {
@@ -75,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told_in_the_call_s_unit() {
-        let left = timespec_of_nsec(2_000_001_999);
+        let left = sys::timespec_of_nsec(2_000_001_999);
         assert_eq!((left.tv_sec, left.tv_nsec), (2, 1_999));
         let left = timeval_of_nsec(2_000_001_999);
         assert_eq!((left.tv_sec, left.tv_usec), (2, 1));

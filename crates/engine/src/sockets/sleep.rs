@@ -275,10 +275,7 @@ impl Sleep {
             (left, Some(_)) => left,
             (left, None) => Some(left.unwrap_or(u64::MAX).min(UNWAKEABLE_NSEC)),
         };
-        left_nsec.map(|left| libc::timespec {
-            tv_sec: (left / 1_000_000_000) as libc::time_t,
-            tv_nsec: (left % 1_000_000_000) as libc::c_long,
-        })
+        left_nsec.map(sys::timespec_of_nsec)
     }
 
     /// To be called before the last look at the signal handlers that ran: from here on a handler
