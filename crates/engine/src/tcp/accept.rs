@@ -97,7 +97,7 @@ impl<S: TcpStack> TcpSocket<S> {
             (key, listening.interface_of(key)?, listening.device)
         };
         let (local, peer) = key;
-        let fd = match self.connected_shadow(host, flags, key, interface, device)? {
+        let fd = match self.new_kernel_socket(host, flags, key, interface, device)? {
             Ok(fd) => fd,
             Err(errno) => return Some(Err(errno)),
         };
@@ -165,7 +165,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// A new kernel socket for a connection. `None`: the kernel does not take it, and it is reset.
-    fn connected_shadow(
+    fn new_kernel_socket(
         &'static self,
         host: &Host<S>,
         flags: c_int,
@@ -178,7 +178,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // The connection waits on, as on the kernel.
             Err(errno) => return Some(Err(errno)),
         };
-        let Err(errno) = self.connect_shadow(host, fd, key, interface, device) else {
+        let Err(errno) = self.connect_kernel_socket(host, fd, key, interface, device) else {
             return Some(Ok(fd));
         };
         streams::close(fd);
@@ -196,7 +196,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Makes a socket the kernel socket of an accepted connection: connected without a packet, with
     /// the options that it has of its listener.
-    fn connect_shadow(
+    fn connect_kernel_socket(
         &self,
         host: &Host<S>,
         fd: c_int,
