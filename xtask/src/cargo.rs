@@ -120,6 +120,19 @@ pub(crate) fn regenerate_documents() -> Result<(), Failure> {
     Ok(())
 }
 
+/// The library as it ships. Beside it is vmad, which it starts: alone, its crates would have other
+/// features, and be built anew.
+pub(crate) fn release_library() -> Result<PathBuf, Failure> {
+    let both = ["--package", "libvma", "--package", "vmad"];
+    let built = build(&[&["build", "--release"], &both[..]].concat())?;
+    built.path("vma").map(Path::to_owned)
+}
+
+/// The scripts of the tests' programs and services.
+pub(crate) fn programs() -> PathBuf {
+    workspace().join("tests/programs")
+}
+
 /// A program of `tests/c`, compiled into this directory.
 pub(crate) fn c_program(
     name: &str,

@@ -6,7 +6,7 @@ mod failures;
 mod step;
 mod totals;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -178,7 +178,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
     ];
     let mut library = None;
     steps.push(step("library", || {
-        library = Some(release_library()?);
+        library = Some(cargo::release_library()?);
         Ok(String::new())
     })?);
     let compiled = cargo::command(&["test", "--workspace", "--no-run"]);
@@ -243,7 +243,7 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
 }
 
 fn long_steps() -> Result<Vec<Step>, Failure> {
-    let library = release_library()?;
+    let library = cargo::release_library()?;
     let mut steps = vec![step("cargo-deny", || {
         setup::ensure_cargo_deny()?;
         // Without the advisories, whose data base is in a git repository that not every machine
@@ -282,13 +282,6 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
         steps.push(step(name, || bench::run(&options).map(|()| String::new()))?);
     }
     Ok(steps)
-}
-
-/// Beside it is vmad, which it starts.
-fn release_library() -> Result<PathBuf, Failure> {
-    let both = ["--package", "libvma", "--package", "vmad"];
-    let built = cargo::build(&[&["build", "--release"], &both[..]].concat())?;
-    built.path("vma").map(Path::to_owned)
 }
 
 /// Everyday servers, one after the other.

@@ -64,11 +64,7 @@ pub(crate) fn run_targets(seconds: Option<u32>) -> Result<String, Failure> {
     process::run(format)?;
     let target_directory = cargo::target_directory().join("fuzz");
     let programs = cargo::built_by(build()?)?;
-    // With vmad, as the tests have it: alone, its crates have other features, and are built anew.
-    let both = ["--package", "libvma", "--package", "vmad"];
-    process::run(cargo::command(
-        &[&["build", "--release"], &both[..]].concat(),
-    ))?;
+    cargo::release_library()?;
     let targets = targets(&directory)?;
     let run = |target: &String| {
         let program = programs.path(target)?;

@@ -1,17 +1,7 @@
 //! A function has at most 80 lines, a file some 450, but for tables and tests.
 
-use testkit::rust_sources;
+use testkit::{SOURCES, rust_sources};
 
-/// What ships, and what tests it.
-const PLACES: [&str; 7] = [
-    "crates",
-    "libvma/src",
-    "sockperf-rs/src",
-    "vma-run/src",
-    "vma-stats/src",
-    "vmad/src",
-    "xtask/src",
-];
 const FUNCTION_LINES_MAX: usize = 80;
 const FILE_LINES_MAX: usize = 465;
 /// Tables, what is written in order, and programs in another machine's instructions.
@@ -35,7 +25,7 @@ const TABLES: [&str; 13] = [
 fn functions_and_files_are_short() {
     let mut long = Vec::new();
     let mut count = 0;
-    for (file, text) in rust_sources(&PLACES) {
+    for (file, text) in rust_sources(&SOURCES) {
         if is_of_tests(&file) {
             continue;
         }

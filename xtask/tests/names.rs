@@ -1,25 +1,15 @@
 //! A function whose name asks (`is_`, `has_`, `are_`, `can_`) changes nothing and returns
 //! something: one that acts has a verb for a name.
 
-use testkit::rust_sources;
+use testkit::{SOURCES, rust_sources};
 
 const WORDS: [&str; 5] = ["is_", "has_", "are_", "can_", "was_"];
-/// What ships, and what tests it.
-const PLACES: [&str; 7] = [
-    "crates",
-    "libvma/src",
-    "sockperf-rs/src",
-    "vma-run/src",
-    "vma-stats/src",
-    "vmad/src",
-    "xtask/src",
-];
 
 #[test]
 fn functions_whose_name_asks_change_nothing() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for (file, text) in rust_sources(&PLACES) {
+    for (file, text) in rust_sources(&SOURCES) {
         for signature in signatures(&text) {
             count += 1;
             if signature.contains("&mut self") || !signature.contains("->") {

@@ -31,6 +31,17 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Where the sources are of what ships, and of what tests it.
+pub const SOURCES: [&str; 7] = [
+    "crates",
+    "libvma/src",
+    "sockperf-rs/src",
+    "vma-run/src",
+    "vma-stats/src",
+    "vmad/src",
+    "xtask/src",
+];
+
 /// The Rust sources below these places of the workspace: paths from there, and texts.
 pub fn rust_sources(places: &[&str]) -> Vec<(String, String)> {
     let workspace = workspace();

@@ -64,7 +64,7 @@ pub use cost::Cost;
 pub use echo::{Echo, call_back_streams, echo_streams};
 pub use exemptions::exempt_connections;
 pub use far_host::{FAR_ADDRESS, far_host};
-pub use files::{crate_paths, files_below, rust_sources};
+pub use files::{SOURCES, crate_paths, files_below, rust_sources};
 pub use left_to_kernel::{Reason, compare_left_to_kernel};
 pub use library::{example_path, libvma_is_optimised, libvma_path, own_program};
 pub use namespace::Namespace;

@@ -1,5 +1,6 @@
 //! The system calls that the library makes beside those that the program makes itself. The manual
-//! page lists them, and `tests/processes/seccomp.rs` runs programs under filters that allow no others.
+//! page lists them, and `tests/processes/seccomp.rs` runs programs under filters that allow no
+//! others.
 
 /// When a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

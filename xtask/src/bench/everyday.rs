@@ -188,7 +188,3 @@ const FAR_NSEC: f64 = 200.0;
 /// Of [`Placement::Apart`].
 const SERVER_CPU: &str = "1";
 const CLIENT_CPU: &str = "0";
-
-fn programs() -> PathBuf {
-    cargo::workspace().join("tests/programs")
-}

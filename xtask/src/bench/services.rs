@@ -4,7 +4,7 @@
 //! Each is a file in `tests/programs/services`; `throughput.bash` there runs it. The service
 //! has one CPU and the load another.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use testkit::{Namespaces, Pair, Running};
@@ -71,7 +71,6 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
     setup::ensure(Whom::Loading)?;
     let built = cargo::build(&["build", "--release", "--package", "libvma"])?;
     let library = built.path("vma")?;
-    let tests = cargo::workspace().join("tests");
     let target = cargo::target_directory().join("services");
     let generator = cargo::c_program("load", &target, &["-O2"])?;
     let mut rows = vec![row![
@@ -86,7 +85,7 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
             say(format_args!("{name}: {program} is not installed"));
             continue;
         }
-        let loads = match measure_rounds(name, options.rounds, library, &tests, &generator) {
+        let loads = match measure_rounds(name, options.rounds, library, &generator) {
             Ok(loads) => loads,
             Err(failure) => {
                 // The others are worth knowing all the same.
@@ -141,28 +140,22 @@ fn measure_rounds(
     name: &str,
     rounds: u32,
     library: &Path,
-    tests: &Path,
     generator: &Path,
 ) -> Result<[Vec<Load>; 2], Failure> {
     let mut loads = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         for (loads, library) in loads.iter_mut().zip([None, Some(library)]) {
             interrupt::check()?;
-            loads.push(measure(name, library, tests, generator)?);
+            loads.push(measure(name, library, generator)?);
         }
     }
     Ok(loads)
 }
 
-fn measure(
-    name: &str,
-    library: Option<&Path>,
-    tests: &Path,
-    generator: &Path,
-) -> Result<Load, Failure> {
+fn measure(name: &str, library: Option<&Path>, generator: &Path) -> Result<Load, Failure> {
     let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
     let home = tempfile::Builder::new().prefix("vma-service-").tempdir()?;
-    let programs: PathBuf = tests.join("programs");
+    let programs = cargo::programs();
     let mut command = pair.b.command("/bin/bash");
     command
         .arg(programs.join("services/throughput.bash"))
@@ -213,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_service_is_a_file() {
-        let services = cargo::workspace().join("tests/programs/services");
+        let services = cargo::programs().join("services");
         for (name, _) in SERVICES {
             assert!(services.join(format!("{name}.bash")).is_file(), "{name}");
         }

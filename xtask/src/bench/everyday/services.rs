@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_service_is_a_file_that_says_what_it_is() {
-        let directory = super::super::programs().join("everyday");
+        let directory = crate::cargo::programs().join("everyday");
         for service in SERVICES {
             let (file, variant) = service.name.split_once('-').unwrap();
             let text = fs::read_to_string(directory.join(format!("{file}.bash"))).unwrap();

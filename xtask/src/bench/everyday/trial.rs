@@ -10,7 +10,8 @@ use testkit::{Namespaces, Pair, Running};
 
 use super::services::Service;
 use super::watch::Watch;
-use super::{CLIENT_CPU, SERVER_CPU, Stage, programs};
+use super::{CLIENT_CPU, SERVER_CPU, Stage};
+use crate::cargo;
 use crate::failure::Failure;
 use crate::interrupt;
 
@@ -88,7 +89,7 @@ impl Serving {
             .prefix("run-")
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .tempdir_in(stage.home.path())?;
-        let programs = programs();
+        let programs = cargo::programs();
         let preloaded = |has: bool| {
             if has {
                 stage.library.as_path()
