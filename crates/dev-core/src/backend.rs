@@ -59,6 +59,17 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         rings: RingsMax,
     ) -> Result<Port<Self>, OpenError>;
 
+    /// How many threads the back-end has.
+    fn threads(&self) -> u32 {
+        0
+    }
+
+    /// Has the back-end's thread end, of which it may make another. Returns its number, if there is
+    /// one.
+    fn end_thread(&self) -> Option<libc::pid_t> {
+        None
+    }
+
     /// Whether a device can note the time at which it receives a packet, for the kernel to tell.
     /// `false` also if that is not known.
     fn has_clock(&self, _link: &LinkSpec) -> bool {

@@ -11,15 +11,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{
-    Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, RingsMax, parallel,
-};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, RingsMax};
 
 use vma_config::XdpMode;
 
+use crate::attacher::Attacher;
 use crate::attachment::{Attached, Attachment};
 use crate::bpf::admission::{LoopbackAdmission, Vouch};
-use crate::bpf::link::{AttachMode, XdpLink};
+use crate::bpf::link::AttachMode;
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
@@ -57,6 +56,7 @@ pub struct XdpBackend {
     donor: Mutex<Option<(Arc<OwnDescriptor>, bool)>>,
     /// Links that had a queue which nobody released in time.
     busy: Mutex<HashSet<u32>>,
+    attacher: Attacher,
     /// One program takes notes for all interfaces in generic mode.
     notes: Mutex<Weak<SkbNotes>>,
     /// The function of the kernel that vouches for connections.
@@ -74,6 +74,7 @@ impl XdpBackend {
             prefetch_bytes,
             donor: Mutex::new(None),
             busy: Mutex::new(HashSet::new()),
+            attacher: Attacher::default(),
             notes: Mutex::new(Weak::new()),
             vouch: Mutex::new(None),
             directory: None,
@@ -199,11 +200,10 @@ impl XdpBackend {
         };
         let program = Program::load(&maps, mac, capacity, OnMatch::Redirect, hidden)
             .map_err(|error| refused(&error, error.errno()))?;
-        // The kernel waits for an RCU grace period meanwhile.
-        let (attached, ()) = parallel(
-            || XdpLink::attach(&program, link.index, attach),
-            || self.prepare_memory(pool),
-        );
+        let meanwhile = || self.prepare_memory(pool);
+        let attached = self
+            .attacher
+            .attach(&program, link.index, attach, meanwhile);
         let attached = attached.map_err(|error| refused(&error, error.errno()))?;
         let counts = Counts::of(link, rings);
         let sockets = QueueSockets::open(self, link, pool, counts, binding, &maps)?;
@@ -279,6 +279,14 @@ impl Backend for XdpBackend {
         };
         drop(known);
         Ok(Box::new(LoopbackAdmission::begin(vouch)?))
+    }
+
+    fn threads(&self) -> u32 {
+        self.attacher.threads()
+    }
+
+    fn end_thread(&self) -> Option<libc::pid_t> {
+        self.attacher.end()
     }
 
     fn open(

@@ -11,6 +11,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+mod attacher;
 mod attachment;
 pub mod bpf;
 mod device;

@@ -107,6 +107,7 @@ calls! {
     }
     AtFirst {
         SYS_clone3(0, 0),
+        SYS_close_range(1, 0, 0),
         // Of a thread.
         SYS_exit(0),
         SYS_fallocate,

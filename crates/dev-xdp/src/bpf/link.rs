@@ -2,7 +2,8 @@
 
 use std::error::Error;
 use std::fmt;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use descriptors::OwnDescriptor;
 
@@ -37,6 +38,14 @@ impl AttachMode {
             Self::Generic => "generic",
         }
     }
+
+    /// `XDP_FLAGS_*`
+    pub(crate) const fn flags(self) -> u32 {
+        match self {
+            Self::Native => XDP_FLAGS_DRV_MODE,
+            Self::Generic => XDP_FLAGS_SKB_MODE,
+        }
+    }
 }
 
 /// Why a program could not be attached.
@@ -58,11 +67,25 @@ impl XdpLink {
     /// Attaches `program` to the interface with index `ifindex`, in the network namespace of the
     /// thread.
     pub fn attach(program: &Program, ifindex: u32, mode: AttachMode) -> Result<Self, AttachError> {
-        let (flags, attempt) = match mode {
-            AttachMode::Native => (XDP_FLAGS_DRV_MODE, "attach the XDP program in native mode"),
-            AttachMode::Generic => (XDP_FLAGS_SKB_MODE, "attach the XDP program in generic mode"),
+        let made = Self::make(program.as_fd(), ifindex, mode.flags());
+        Self::made(made.map(OwnDescriptor::new), mode)
+    }
+
+    /// The system call alone.
+    pub(crate) fn make(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
+        syscall::create_xdp_link(program, ifindex, flags)
+    }
+
+    /// What came of it.
+    pub(crate) fn made(
+        made: io::Result<OwnDescriptor>,
+        mode: AttachMode,
+    ) -> Result<Self, AttachError> {
+        let attempt = match mode {
+            AttachMode::Native => "attach the XDP program in native mode",
+            AttachMode::Generic => "attach the XDP program in generic mode",
         };
-        match syscall::create_xdp_link(program.as_fd(), ifindex, flags) {
+        match made {
             Ok(fd) => Ok(Self { fd }),
             Err(cause) => Err(AttachError::from(BpfError::new(attempt, cause))),
         }

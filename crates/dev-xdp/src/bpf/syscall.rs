@@ -196,7 +196,7 @@ pub(super) fn create_xdp_link(
     program: BorrowedFd<'_>,
     target_ifindex: u32,
     flags: u32,
-) -> io::Result<OwnDescriptor> {
+) -> io::Result<OwnedFd> {
     let mut attributes = LinkCreate {
         prog_fd: fd_as_u32(&program),
         target_ifindex,
@@ -204,7 +204,7 @@ pub(super) fn create_xdp_link(
         flags,
     };
     // SAFETY: the attributes hold no address.
-    unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(owned)
+    unsafe { bpf(BPF_LINK_CREATE, &mut attributes) }.and_then(new_descriptor)
 }
 
 /// Has a classifier see what an interface receives, after those that do already, until the returned
@@ -293,10 +293,13 @@ unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> io::Result<libc::c
 
 /// Takes over the descriptor that a bpf(2) call returned.
 fn owned(returned: libc::c_long) -> io::Result<OwnDescriptor> {
+    new_descriptor(returned).map(OwnDescriptor::new)
+}
+
+fn new_descriptor(returned: libc::c_long) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(returned).map_err(io::Error::other)?;
     // SAFETY: the kernel has just made the descriptor for us.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok(OwnDescriptor::new(fd))
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn fd_as_u32(fd: &impl AsRawFd) -> u32 {
