@@ -1,6 +1,7 @@
-//! The library's own thread.
+//! The library's own threads: the internal one, and one that opens interfaces.
 
 use std::sync::OnceLock;
+use std::{io, thread};
 
 use engine::monitor::{Monitor, ThreadPlace};
 use engine::{Engine, ProgramEnd};
@@ -10,7 +11,7 @@ use crate::signal_set::SignalSet;
 use crate::{guard, guardian, log_sink, process_end, signals};
 
 /// What the standard library gives a thread, too.
-const INTERNAL_STACK_BYTES: usize = 2 << 20;
+const STACK_BYTES: usize = 2 << 20;
 
 static PLACE: OnceLock<ThreadPlace> = OnceLock::new();
 
@@ -56,25 +57,38 @@ pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
         PLACE.get().cloned().unwrap_or_default(),
         guardian::start,
     );
-    let mut all = SignalSet::all();
-    all.remove(libc::SIGBUS);
-    all.swap_with_current();
-    let thread = std::thread::Builder::new()
-        .name("vma-internal".to_owned())
-        // Else the standard library looks for a size in the environment, which another thread may
-        // be changing.
-        .stack_size(INTERNAL_STACK_BYTES)
-        .spawn(move || {
-            guard::enter_for_good();
-            if let Some(end) = monitor.run(engine, network) {
-                end_as_the_program(end);
-            }
-        });
-    all.swap_with_current();
+    let thread = spawn("vma-internal", move || {
+        if let Some(end) = monitor.run(engine, network) {
+            end_as_the_program(end);
+        }
+    });
     match thread {
-        Ok(_) => engine.internal_thread_started(),
+        Ok(()) => engine.internal_thread_started(),
         Err(error) => {
             log::error!("changes of the network configuration are not followed: no thread: {error}")
         }
     }
+}
+
+/// Runs work in a thread of its own. `false`: there is none.
+pub(crate) fn run_beside(work: Box<dyn FnOnce() + Send>) -> bool {
+    spawn("vma-open", work).is_ok()
+}
+
+/// A thread that is the library's: no signal of the program's is delivered to it.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let mut all = SignalSet::all();
+    all.remove(libc::SIGBUS);
+    all.swap_with_current();
+    let thread = thread::Builder::new()
+        .name(name.to_owned())
+        // Else the standard library looks for a size in the environment, which another thread may
+        // be changing.
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            guard::enter_for_good();
+            body();
+        });
+    all.swap_with_current();
+    thread.map(drop)
 }

@@ -136,6 +136,7 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
                 cpus_are_asked_for: config.internal_thread_cpus_are_set,
                 cpuset: config.internal_thread_cpuset.clone(),
             });
+            engine.open_beside(internal_thread::run_beside);
             engine.follow_rules(rules_file::load(&config));
             engine.list_earlier_sockets(is_child);
             // A child may find the interface in its parent's hands.
@@ -189,6 +190,9 @@ pub(crate) fn end_if_start_failed() {
     }
 }
 
+/// Longer than any interface takes.
+const OPEN_WAIT_MAX: Duration = Duration::from_secs(60);
+
 fn settings(config: &Config) -> Settings {
     Settings {
         offloaded_sockets: config.offloaded_sockets,
@@ -205,6 +209,11 @@ fn settings(config: &Config) -> Settings {
         progress_interval: Duration::from_millis(config.progress_interval_msec.into()),
         progress_packets_max: config.progress_packets_max as usize,
         internal_thread_receives: config.internal_thread_receives,
+        // Whether the process has to end for want of an interface is known when it was tried.
+        open_wait: match config.exception_handling {
+            ExceptionHandling::ExitOnFailedStart => OPEN_WAIT_MAX,
+            _ => Duration::from_millis(config.open_wait_msec.into()),
+        },
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
         hardware_stamps: config.hardware_stamps,
         tx_mc_loopback: config.tx_mc_loopback,

@@ -94,9 +94,11 @@ fn the_first_internet_socket_brings_the_banner() {
         lines[at + 1..],
         [
             RULE,
-            // The test's own directory for statistics is not the default one.
+            // The tests' own directory for statistics, and how long they wait for an interface, are
+            // not the defaults.
             lines[at + 2],
             lines[at + 3],
+            lines[at + 4],
             RULE
         ]
     );

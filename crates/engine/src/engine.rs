@@ -33,10 +33,10 @@ use std::sync::{Arc, Mutex};
 
 use dev_core::Backend;
 use libc::c_int;
-use links::frames;
 use links::network::Network;
 use links::reason::Reason;
 use links::settings::Settings;
+use links::{Spawn, frames};
 use stats::{PoolSlot, Segment};
 use vma_config::rules::{ProcessRules, RuleError};
 
@@ -216,10 +216,16 @@ impl<B: Backend> Engine<B> {
         self.links.has_failed_to_open()
     }
 
-    /// Whether an interface is in the hands of another process: the internal thread waits for its
-    /// end.
+    /// Interfaces are opened by a thread that this makes, and calls wait for them as long as the
+    /// settings say; otherwise calls open them.
+    pub fn open_beside(&self, spawn: Spawn) {
+        self.links.open_beside(spawn);
+    }
+
+    /// Whether an interface is in the hands of another process, or being opened by a thread for
+    /// which a call did not wait: the internal thread waits for that.
     pub fn waits_for_interface(&self) -> bool {
-        self.links.waits_for_holder()
+        self.links.awaits_interface()
     }
 
     /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns

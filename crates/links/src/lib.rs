@@ -34,5 +34,5 @@ mod sync;
 pub mod wait;
 pub mod watch;
 
-pub use links::{Absent, Links, TakeOver};
+pub use links::{Absent, Links, Spawn, TakeOver};
 pub use receiver::{DirectCall, Identity, NoCall, Receiver};

@@ -3,6 +3,7 @@
 mod holder;
 mod idle;
 mod not_open;
+mod opener;
 mod opening;
 mod senders;
 mod states;
@@ -25,6 +26,8 @@ use crate::reason::Reason;
 use crate::receiver::Receiver;
 use crate::settings::Settings;
 use idle::IdleTimes;
+use opener::Opener;
+pub use opener::Spawn;
 pub use states::Absent;
 use states::States;
 use takeover::Leaving;
@@ -51,6 +54,11 @@ pub struct Links<S: Receiver> {
     leaving: Mutex<Vec<Leaving>>,
     /// How long interfaces have been of no use.
     idle: Mutex<IdleTimes>,
+    /// Makes the thread that opens interfaces; without it, callers do that themselves.
+    spawn: OnceLock<Spawn>,
+    opener: Opener,
+    /// An interface was opened of which others were told that it is being opened.
+    is_opened_late: AtomicBool,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not
@@ -82,6 +90,9 @@ impl<S: Receiver> Links<S> {
             is_held: AtomicBool::new(false),
             leaving: Mutex::default(),
             idle: Mutex::default(),
+            spawn: OnceLock::new(),
+            opener: Opener::default(),
+            is_opened_late: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }

@@ -190,6 +190,14 @@ reasons! {
 #[cfg(not(loom))]
 const _: () = assert!(Reason::ALL.len() < stats::REASON_CODES as usize);
 
+impl Reason {
+    /// Whether it passes when an interface is free, or open: what is the kernel's for it may go
+    /// over at any moment.
+    pub fn passes(self) -> bool {
+        matches!(self, Self::Held | Self::Opening)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

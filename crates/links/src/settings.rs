@@ -70,6 +70,8 @@ pub struct Settings {
     pub progress_packets_max: usize,
     /// `VMA_INTERNAL_THREAD_ARM_CQ`: the internal thread takes in every packet.
     pub internal_thread_receives: bool,
+    /// `VMA_OPEN_WAIT_MSEC`: how long a call waits at most for an interface that is being opened.
+    pub open_wait: Duration,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
     /// `VMA_HW_TS_CONVERSION` is not 0: sockets are told when a device has received a packet, if

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::accelerated::OPEN_WAIT;
 use crate::library::libvma_path;
 use crate::namespace::Namespace;
 use crate::pair::{Namespaces, Pair};
@@ -279,7 +280,7 @@ fn preload_with_debug_log(
             command.env_remove(name);
         }
     }
-    command.env("VMA_TRACELEVEL", "debug");
+    command.env("VMA_TRACELEVEL", "debug").envs([OPEN_WAIT]);
     command
 }
 

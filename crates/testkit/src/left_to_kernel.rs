@@ -8,6 +8,7 @@ use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::accelerated::OPEN_WAIT;
 use crate::cases::Case;
 use crate::comparison::{Variant, difference, log_tail};
 use crate::library::{libvma_path, scratch_directory, workspace};
@@ -280,6 +281,7 @@ impl Stage {
             command
                 .env("LD_PRELOAD", &self.library)
                 .env("VMA_TRACELEVEL", "debug")
+                .envs([OPEN_WAIT])
                 .envs(environment.iter().copied());
             if self.reason == Reason::Rule {
                 command.env("VMA_CONFIG_FILE", &self.rules);

@@ -79,6 +79,8 @@ pub struct Config {
     pub progress_packets_max: u32,
     /// `VMA_INTERNAL_THREAD_ARM_CQ`
     pub internal_thread_receives: bool,
+    /// `VMA_OPEN_WAIT_MSEC`: how long a call waits at most for an interface that is being opened.
+    pub open_wait_msec: u32,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`
     pub wait_after_join_msec: u32,
     /// `VMA_INTERNAL_THREAD_AFFINITY`: the processors of the internal thread; `None` leaves it to
@@ -361,6 +363,7 @@ impl Config {
             ),
             internal_thread_receives: settings
                 .is_on(const { ParameterId::of("VMA_INTERNAL_THREAD_ARM_CQ") }),
+            open_wait_msec: unsigned(const { ParameterId::of("VMA_OPEN_WAIT_MSEC") }),
             wait_after_join_msec: unsigned(const { ParameterId::of("VMA_WAIT_AFTER_JOIN_MSEC") }),
             internal_thread_cpus: match settings.value(INTERNAL_THREAD_AFFINITY) {
                 Value::Text(text) => text.to_str().and_then(parse::cpus),

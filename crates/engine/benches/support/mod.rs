@@ -83,6 +83,7 @@ pub fn settings() -> Settings {
         progress_packets_max: 0,
         moderation: engine::Moderation::NONE,
         internal_thread_receives: false,
+        open_wait: std::time::Duration::from_secs(10),
         wait_after_join: std::time::Duration::ZERO,
         hardware_stamps: true,
         tx_mc_loopback: true,

@@ -22,8 +22,8 @@ use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::started::AtDoor;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Gauges, LostDescriptors, Requests, Strays, Streams,
-    TakeOver,
+    AdoptedSockets, Called, Descendants, Gauges, LostDescriptors, OpenedLate, Requests, Strays,
+    Streams, TakeOver,
 };
 use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
@@ -100,6 +100,7 @@ impl Monitor {
             events.add(Requests::new(engine, control, self.log));
         }
         events.add(TakeOver::new(engine));
+        events.add(OpenedLate::new(engine));
         events.add(LostDescriptors::new(engine));
         events.add(SharedPorts::new(engine));
         events.add(Strays::new(engine));

@@ -72,7 +72,11 @@ impl<B: Backend> Task for Program<B> {
         }
         if has_ended {
             // Two are left: the first one, whose process it is, and this one.
-            if status.is_some_and(|status| status.threads <= 2) {
+            // The first thread, the internal one and those for opening.
+            let own = 2 + self.engine.links.opening_threads();
+            if status.is_some_and(|status| status.threads <= own) {
+                // With the last thread the C library ends the process.
+                self.engine.links.end_opener();
                 let end = self.leader.as_ref().map(Leader::end);
                 self.engine.internal_thread.program_ends(end);
                 return Next::EndThread;

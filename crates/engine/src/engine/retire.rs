@@ -24,6 +24,7 @@ impl<B: Backend> Engine<B> {
             return;
         }
         self.note_process("retired", &format!("{}: {about}", reason.text()));
+        self.links.end_opener();
         self.links.start_waiting();
         {
             let _control = self.control();

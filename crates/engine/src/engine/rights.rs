@@ -48,6 +48,8 @@ impl<B: Backend> Engine<B> {
             now.may_administer() && after.is_some_and(|after| !after.may_administer())
         });
         if goes {
+            // What is being opened takes it, and may stay open without.
+            self.links.wait_for_opener();
             self.rights_go(call);
         }
         goes
@@ -112,6 +114,8 @@ impl<B: Backend> Engine<B> {
         let has_more = own.permitted & !leader.capabilities.permitted != 0;
         if has_more || users != leader.users {
             sys::become_like(leader.groups, leader.users, &leader.capabilities);
+            // Nor have those. There are others when they are needed.
+            self.links.end_opener();
         }
     }
 

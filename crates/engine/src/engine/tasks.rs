@@ -123,6 +123,31 @@ impl<B: Backend> Task for TakeOver<B> {
     }
 }
 
+/// Interfaces that are open after calls have gone on without.
+pub(super) struct OpenedLate<B: Backend> {
+    engine: &'static Engine<B>,
+}
+
+impl<B: Backend> OpenedLate<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self { engine }
+    }
+}
+
+impl<B: Backend> Task for OpenedLate<B> {
+    /// Whoever has opened one calls.
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.internal_thread.fd() {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        self.engine.follow_opened();
+        Next::OnEvent
+    }
+}
+
 /// Descriptors that were closed past every hook, and listeners that others have come to share.
 pub(super) struct LostDescriptors<B: Backend> {
     engine: &'static Engine<B>,

@@ -132,9 +132,7 @@ impl<S: Stack> Host<S> {
 
     fn may_be_accelerated(&self, socket: &SocketCore<S>) -> bool {
         self.settings().offloaded_sockets
-            && matches!(
-                socket.reason(),
-                Reason::Offloaded | Reason::NotBound | Reason::Held
-            )
+            && (matches!(socket.reason(), Reason::Offloaded | Reason::NotBound)
+                || socket.reason().passes())
     }
 }

@@ -104,7 +104,7 @@ impl<S: Stack> Host<S> {
         self.next_hops.outdate(change);
     }
 
-    /// Interfaces that others held are free: sockets that wait for them go over.
+    /// Interfaces that others held are free, or one is open: sockets that wait for them go over.
     fn interfaces_are_back(&self) {
         self.follow_kernel_everywhere();
         // Destinations behind them are resolved anew.
@@ -142,6 +142,13 @@ impl<S: Stack> Host<S> {
             let _ = self.links.open_for_flows(index);
         }
         follow(MayOpen::No);
+    }
+
+    /// In the internal thread: what did not wait for an interface goes over when that is open.
+    pub(crate) fn follow_opened(&self) {
+        if self.links.take_opened_late() {
+            self.interfaces_are_back();
+        }
     }
 
     /// Takes over what others have held, if nobody does any more. Returns whether to look again

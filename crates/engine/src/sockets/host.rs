@@ -30,7 +30,7 @@ pub struct Host<S: Stack> {
     settings: Settings,
     network: Arc<dyn Network>,
     pub(super) next_hops: NextHops,
-    pub(crate) links: Links<S>,
+    pub(crate) links: &'static Links<S>,
     pub(crate) internal_thread: Arc<InternalThread>,
     pub(crate) pool: &'static FramePool,
     /// Which descriptors are ours. Changes under the control lock only.
@@ -80,14 +80,15 @@ impl<S: Stack> Host<S> {
             settings,
             network: Arc::clone(&network),
             next_hops: NextHops::default(),
-            links: Links::new(
+            // Threads that open interfaces may outlive every call.
+            links: Box::leak(Box::new(Links::new(
                 settings,
                 backend,
                 network,
                 pool,
                 Arc::clone(&segment),
                 Arc::clone(&internal_thread),
-            ),
+            ))),
             internal_thread,
             pool,
             table: FdTable::new(),

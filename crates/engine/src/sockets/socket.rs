@@ -342,10 +342,10 @@ impl<S: Stack> SocketCore<S> {
         self.state.is_offloaded()
     }
 
-    /// Whether the socket is the kernel's until an interface is free that another process has. It
-    /// may be past the kernel at any moment.
+    /// Whether the socket is the kernel's until an interface is free that another process has, or
+    /// is open. It may be past the kernel at any moment.
     pub(crate) fn is_held(&self) -> bool {
-        self.reason() == Reason::Held && !self.is_committed()
+        self.reason().passes() && !self.is_committed()
     }
 
     /// Whether what shares the socket with other processes has to reckon with it past the kernel.

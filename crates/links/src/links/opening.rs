@@ -17,7 +17,7 @@ use crate::{frames, notice};
 
 impl<S: Receiver> Links<S> {
     /// An interface, opened if it was not. While another thread opens it, there is none.
-    pub fn open(&self, index: u32) -> Result<&'static Interface<S>, Reason> {
+    pub fn open(&'static self, index: u32) -> Result<&'static Interface<S>, Reason> {
         loop {
             match self.states.get(index) {
                 Ok(interface) => return Ok(interface),
@@ -26,14 +26,15 @@ impl<S: Receiver> Links<S> {
                 Err(Absent::Closed) => {}
             }
             if let Ok(opening) = self.states.begin(index) {
-                return self.open_closed(index, opening);
+                return self.open_with_patience(index, opening);
             }
         }
     }
 
-    /// The same; waits if another thread opens it.
-    pub fn open_for_flows(&self, index: u32) -> Result<&'static Interface<S>, Reason> {
-        let interface = match self.states.get_when_opened(index) {
+    /// The same; waits if another thread opens it, no longer than a call may.
+    pub fn open_for_flows(&'static self, index: u32) -> Result<&'static Interface<S>, Reason> {
+        let wait = self.settings.open_wait;
+        let interface = match self.states.get_when_opened(index, wait) {
             Ok(interface) => interface,
             Err(_) => self.open(index)?,
         };
@@ -60,7 +61,7 @@ impl<S: Receiver> Links<S> {
         !interface.is_resting() || self.network.is_here()
     }
 
-    fn open_closed(
+    pub(super) fn open_closed(
         &self,
         index: u32,
         mut opening: Opening<'_, S>,

@@ -4,6 +4,7 @@
 //! very interface for a socket that is being bound waits for it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +13,13 @@ use crate::links::not_open::NotOpen;
 use crate::reason::Reason;
 use crate::receiver::Receiver;
 
-/// How long to wait for another thread that opens an interface.
-const OPENING_MAX: Duration = Duration::from_secs(10);
-
 /// The state of each interface that there was a use for, by index.
 #[derive(Debug)]
 pub(super) struct States<S: Receiver> {
     states: Mutex<HashMap<u32, State<S>>>,
     opened: Condvar,
+    /// Somebody was told of an interface that it is being opened, and did not wait.
+    is_missed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -58,24 +58,45 @@ impl<S: Receiver> States<S> {
         Self {
             states: Mutex::new(HashMap::new()),
             opened: Condvar::new(),
+            is_missed: AtomicBool::new(false),
         }
     }
 
     /// The interface, if it is open.
     pub(super) fn get(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
-        look_up(&self.states(), index)
+        let found = look_up(&self.states(), index);
+        if matches!(found, Err(Absent::Opening)) {
+            self.note_missed();
+        }
+        found
     }
 
-    /// The same, after any other thread has opened it that is at it.
-    pub(super) fn get_when_opened(&self, index: u32) -> Result<&'static Interface<S>, Absent> {
+    /// The same, after any other thread has opened it that is at it and takes no longer than `wait`.
+    pub(super) fn get_when_opened(
+        &self,
+        index: u32,
+        wait: Duration,
+    ) -> Result<&'static Interface<S>, Absent> {
         let is_opening = |states: &mut HashMap<u32, State<S>>| {
             matches!(states.get(&index), Some(State::Opening))
         };
         let (states, _) = self
             .opened
-            .wait_timeout_while(self.states(), OPENING_MAX, is_opening)
+            .wait_timeout_while(self.states(), wait, is_opening)
             .unwrap_or_else(PoisonError::into_inner);
         look_up(&states, index)
+    }
+
+    pub(super) fn note_missed(&self) {
+        self.is_missed.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_missed(&self) -> bool {
+        self.is_missed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn take_missed(&self) -> bool {
+        self.is_missed.swap(false, Ordering::SeqCst)
     }
 
     /// Lets the caller open a closed interface, and nobody else.

@@ -46,6 +46,12 @@ impl<S: Receiver> Links<S> {
         has_left
     }
 
+    /// Whether an interface is in the hands of another process, or is being opened late: the
+    /// internal thread waits for that.
+    pub fn awaits_interface(&self) -> bool {
+        self.waits_for_holder() || self.opens_late()
+    }
+
     /// Whether an interface is in the hands of another process: the internal thread waits for its
     /// end.
     pub fn waits_for_holder(&self) -> bool {

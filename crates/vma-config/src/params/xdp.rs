@@ -18,7 +18,7 @@ const MODES: &[Word] = &[
     },
 ];
 
-pub(super) const PARAMETERS: [Parameter; 3] = [
+pub(super) const PARAMETERS: [Parameter; 4] = [
     Parameter::new(
         "VMA_XDP_MODE",
         "XDP mode",
@@ -44,6 +44,16 @@ pub(super) const PARAMETERS: [Parameter; 3] = [
         "How many frames all rings of the process share.",
         "Holds packets that were received and not read yet, and packets on their way out. Frames \
              are of 2 KiB, and of 4 KiB if the MTU of an interface is above 1778; the default takes 16 or 32 MiB. While no frame is free, packets are lost.",
+    ),
+    number("VMA_OPEN_WAIT_MSEC", "Open wait (msec)", 0, (0, 60_000)).about(
+        "How long a call waits at most, in milliseconds, for an interface that is being opened.",
+        "The first bind(), connect() or send() that needs an interface has it opened by a thread of \
+         the library's: 20 to 40 ms on a quiet host, seconds where others change its network \
+         configuration. After this time the call goes on with the kernel, and its socket is \
+         accelerated as soon as the interface is open: datagram sockets and listeners at once, a \
+         connection in the first call that finds nothing of it on its way or unread. With 0 the \
+         thread gives the program 20 ms first: one that has ended by then needs no interface.",
+
     ),
     flag("VMA_POLL_SHARED_CPU", "Poll Shared CPU", false).about(
         "Poll on a processor that other threads need, too.",

@@ -86,8 +86,8 @@ impl<S: TcpStack> TcpSocket<S> {
                 Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
                 _ => "",
             };
-            if reason == Reason::Held {
-                return self.wait_for_interface(host, fd, local, does_share == Ok(true));
+            if reason.passes() {
+                return self.wait_for_interface(host, fd, (local, does_share == Ok(true)), reason);
             }
             host.leave_to_kernel_about(self.into(), reason, detail);
             self.takes_from_shared(host, fd);

@@ -81,10 +81,10 @@ impl<S: TcpStack> TcpSocket<S> {
                         hop_limit,
                     }));
                 }
+                // One that waits for another is the kernel's for a while only.
+                _ if refusal.passes() => {}
                 Ok(_) => refusal = Reason::Merged,
-                // It may be free later.
-                Err(reason) if refusal != Reason::Held => refusal = reason,
-                Err(_) => {}
+                Err(reason) => refusal = reason,
             }
         }
         if places.is_empty() {

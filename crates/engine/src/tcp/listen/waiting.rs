@@ -1,5 +1,5 @@
-//! Listeners at an interface that another process has: the kernel's until that is free, and then
-//! here from the next connection on. Those that the kernel has by then stay with it, without a
+//! Listeners at an interface that another process has, or that is being opened: the kernel's until
+//! that is free and open, and then here from the next connection on. Those that the kernel has by then stay with it, without a
 //! detour.
 
 use std::net::SocketAddr;
@@ -21,33 +21,40 @@ impl<S: TcpStack> TcpSocket<S> {
         self.is_held()
     }
 
-    /// Its interface is another process's: it is the kernel's, and may be here at any moment. No
-    /// lock may be held.
+    /// Its interface is another process's or not open yet, as the reason says: it is the kernel's,
+    /// and may be here at any moment. No lock may be held.
     pub(super) fn wait_for_interface(
         &'static self,
         host: &Host<S>,
         fd: c_int,
-        local: SocketAddr,
-        does_share: bool,
+        (local, does_share): (SocketAddr, bool),
+        reason: Reason,
     ) {
         // Its descriptor is opened while the program expects any.
         self.globals.exempt.prepare(host.network());
-        let detail = host.links.holders_of(local.ip(), &host.links.facts());
+        let detail = match reason {
+            Reason::Held => host.links.holders_of(local.ip(), &host.links.facts()),
+            _ => String::new(),
+        };
         let control = host.control();
         let is_new = host.is_behind(fd, self) && self.reason() == Reason::NotBound;
-        if !is_new || !self.set_reason_about(Reason::Held, None, &detail) {
+        if !is_new || !self.set_reason_about(reason, None, &detail) {
             return;
         }
         // They go over together.
         self.notes_sharing(local, does_share);
-        host.count_reason(Reason::Held);
+        host.count_reason(reason);
         let about = in_parentheses(&detail);
-        let text = format!("listens at {local}, {}{about}", Reason::Held.text());
+        let text = format!("listens at {local}, {}{about}", reason.text());
         log::debug!("fd {fd}: {text}");
-        host.socket_event(Reason::Held, fd, &text);
+        host.socket_event(reason, fd, &text);
         self.interfaces_changed();
+        // It may have become free, or open, before anybody knew that somebody waits.
+        if reason == Reason::Opening {
+            self.listens_at_last(host, MayOpen::No);
+            return;
+        }
         drop(control);
-        // It may have become free before anybody knew that somebody waits.
         host.addresses_changed(self);
     }
 
@@ -81,7 +88,7 @@ impl<S: TcpStack> TcpSocket<S> {
         match begun {
             Ok(()) => {}
             // The next time.
-            Err(Reason::Held) => {}
+            Err(reason) if reason.passes() => {}
             Err(reason) => {
                 hand_over::hand_over(host, self.into(), reason, "");
                 self.others_leave(host, fd);
