@@ -127,7 +127,12 @@ impl<S: UdpStack> UdpSocket<S> {
                 self.drop_flows();
                 Reason::Forked.into()
             }
-            Ok(flows) => self.change_flows(host, &flows, groups).into(),
+            Ok(flows) => {
+                if self.is_held() {
+                    self.os_polls.begin_with_kernel();
+                }
+                self.change_flows(host, &flows, groups).into()
+            }
             Err(refusal) => {
                 self.drop_flows();
                 refusal
@@ -175,7 +180,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Reason::PortShared => self.attachment().sharing_option().to_owned(),
             _ => outcome.detail(local, interfaces),
         };
-        if self.reason() == Reason::Held {
+        if self.is_held() {
             // What came before the change is in the kernel's queue.
             let hint = &self.kernel_socket.readable_hint;
             hint.store(true, Ordering::Relaxed);

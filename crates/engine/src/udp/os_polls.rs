@@ -16,6 +16,9 @@ const DISTANCE_MAX: u32 = 64;
 /// How long a socket in an epoll set may go without a look of its own, whatever the set is told.
 const WATCHED_NSEC: u64 = 50_000_000;
 
+/// How long a packet may be on its way through the kernel to a socket.
+const ON_ITS_WAY_NSEC: u64 = 20_000_000;
+
 /// Datagrams of the kernel's in a row before it matters how many there can be.
 const KERNELS_MIN: u32 = 64;
 
@@ -35,6 +38,9 @@ pub(crate) struct OsPolls {
     kernels_in_a_row: AtomicU32,
     /// The next datagram is one of the rings', if there is one.
     rings_are_next: AtomicBool,
+    /// When the socket has come past the kernel, if what the kernel has may be older than what the
+    /// rings have; else 0.
+    came_at_nsec: AtomicU64,
 }
 
 impl OsPolls {
@@ -93,6 +99,32 @@ impl OsPolls {
     /// The kernel's socket has nothing.
     pub(crate) fn kernel_is_empty(&self) {
         self.kernels_in_a_row.store(0, Ordering::Relaxed);
+    }
+
+    /// What the kernel's socket has from here on, or had before, is older than what comes through
+    /// a ring, until it is empty.
+    pub(crate) fn begin_with_kernel(&self) {
+        self.came_at_nsec
+            .store(sys::tick_nsec().max(1), Ordering::Release);
+    }
+
+    /// Whether that is so.
+    #[inline]
+    pub(crate) fn kernel_is_first(&self) -> bool {
+        self.came_at_nsec.load(Ordering::Acquire) != 0
+    }
+
+    /// It was, and is empty. What was on its way through the kernel then may still come.
+    pub(crate) fn end_with_kernel(&self) {
+        let came_at = self.came_at_nsec.load(Ordering::Relaxed);
+        if sys::tick_nsec().saturating_sub(came_at) > ON_ITS_WAY_NSEC {
+            self.begin_with_rings();
+        }
+    }
+
+    /// The socket has nothing that is older than what the rings bring.
+    pub(crate) fn begin_with_rings(&self) {
+        self.came_at_nsec.store(0, Ordering::Relaxed);
     }
 
     /// Whether a datagram from a ring comes before those in the kernel's socket.

@@ -121,6 +121,7 @@ impl<S: Stack> UdpSocket<S> {
             }
             let told_nsec = || self.kernel_told_nsec();
             let asks_kernel = !self.is_offloaded()
+                || self.os_polls.kernel_is_first()
                 || self.take_readable_hint()
                 || self.os_polls.due(os_ratio, call.blocking, told_nsec);
             if asks_kernel && let Some(outcome) = self.receive_from_kernel(call, message, flags) {
@@ -169,6 +170,11 @@ impl<S: Stack> UdpSocket<S> {
             return Some(RecvOutcome::Kernel);
         }
         self.receives_by_call();
+        if self.os_polls.kernel_is_first()
+            && let Some(outcome) = self.receive_older(call, message, flags)
+        {
+            return Some(outcome);
+        }
         if !self.os_polls.rings_are_next()
             && self.take_readable_hint()
             && let Some(outcome) = self.receive_from_kernel(call, message, flags)
@@ -180,6 +186,23 @@ impl<S: Stack> UdpSocket<S> {
             self.interfaces.receive_at_rate(drain_nsec);
         }
         None
+    }
+
+    /// What the kernel's socket has had since before the socket came past the kernel.
+    #[cold]
+    fn receive_older(
+        &self,
+        call: &RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Option<RecvOutcome> {
+        // In this order: what comes while the flows begin is older, too.
+        let is_here = self.is_offloaded();
+        let outcome = self.receive_from_kernel(call, message, flags);
+        if outcome.is_none() && is_here {
+            self.os_polls.end_with_kernel();
+        }
+        outcome
     }
 
     /// A datagram was taken from a ring, or looked at: see
@@ -259,6 +282,11 @@ impl<S: Stack> UdpSocket<S> {
             return RecvOutcome::Fail(errno);
         }
         self.interfaces.poll_all_rings();
+        if self.os_polls.kernel_is_first()
+            && let Some(outcome) = self.receive_older(call, message, flags)
+        {
+            return outcome;
+        }
         if let Some(result) = self.take(message, flags, call.generation, false) {
             return result.map_or_else(RecvOutcome::Fail, RecvOutcome::Done);
         }
@@ -303,6 +331,9 @@ impl<S: Stack> UdpSocket<S> {
         self.interfaces.poll_all_rings();
         if self.look() & events::IN != 0 {
             let _ = sleep.end();
+            if self.os_polls.kernel_is_first() {
+                return RecvOutcome::Again;
+            }
             return self
                 .take(message, flags, call.generation, false)
                 .map_or(RecvOutcome::Again, |result| {

@@ -118,6 +118,7 @@ impl<S: Stack> UdpSocket<S> {
         self.core
             .prepare(fd, family, nonblocking, protocol, slot, forks_before);
         self.os_polls.hit();
+        self.os_polls.begin_with_rings();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.send.lock().start_afresh(self.rings);
