@@ -10,6 +10,7 @@ mod hand_overs;
 mod handlers;
 mod idle;
 mod internal_thread;
+mod opening;
 mod ownership;
 mod privileges;
 mod seccomp;

@@ -23,6 +23,7 @@ mod door;
 mod epoll_sets;
 mod files;
 mod groups;
+mod kernel_connection;
 mod leader;
 mod listener_filter;
 mod namespace;
@@ -48,6 +49,7 @@ pub use files::{
     FileStatus, file_position, file_status, read_at, read_now, set_file_position, write_now,
 };
 pub use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
+pub use kernel_connection::{KernelConnection, Progress, kernel_connection, lose_all, progress};
 pub use leader::ProgramEnd;
 pub use leader::{Leader, LeaderStatus};
 pub use listener_filter::set_listener_filter;

@@ -261,27 +261,23 @@ pub fn put(fd: c_int, mut bytes: &[u8]) -> Result<usize, Errno> {
     let len = bytes.len();
     while !bytes.is_empty() {
         let piece = &bytes[..bytes.len().min(PIECE)];
-        let none = std::ptr::null::<c_void>();
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the kernel reads the piece.
-        let put = unsafe {
-            libc::syscall(
-                libc::SYS_sendto,
-                fd,
-                piece.as_ptr(),
-                piece.len(),
-                flags,
-                none,
-                0,
-            )
-        };
-        match check(put) {
-            Ok(count) => bytes = &bytes[(count as usize).min(piece.len())..],
+        match send(fd, piece, 0) {
+            Ok(count) => bytes = &bytes[count.min(piece.len())..],
             Err(Errno(libc::EAGAIN)) => break,
             Err(errno) => return Err(errno),
         }
     }
     Ok(len - bytes.len())
+}
+
+/// Sends, or tries to, without waiting and without a signal.
+pub fn send(fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, Errno> {
+    let none = std::ptr::null::<c_void>();
+    let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let (at, len) = (bytes.as_ptr(), bytes.len());
+    // SAFETY: the kernel reads `len` bytes.
+    check(unsafe { libc::syscall(libc::SYS_sendto, fd, at, len, flags, none, 0) })
+        .map(|count| count as usize)
 }
 
 /// What one call puts into a queue: one that is repaired takes it as one packet.

@@ -135,6 +135,10 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// The network or a device has changed. Under the control lock.
     pub(crate) fn follow_kernel(&'static self, host: &Host<S>, may_open: MayOpen) -> Vec<u32> {
+        if self.waits_as_stream() {
+            self.may_come();
+            return Vec::new();
+        }
         if self.waits_to_listen() {
             return self.listens_at_last(host, may_open);
         }
@@ -224,7 +228,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let Role::Stream(stream) = &mut *role else {
             drop(role);
             Self::wait_for_hand_over(host);
-            return None;
+            return self.shut_down_in_kernel(how);
         };
         let is_connected = stream.connection.shutdown(now, direction);
         if is_connected {

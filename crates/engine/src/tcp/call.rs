@@ -10,7 +10,8 @@ use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
-use crate::tcp::socket::{Role, TcpSocket};
+use crate::tcp::in_kernel::awaited;
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 
 /// What became of a call so far.
@@ -150,7 +151,7 @@ impl<S: Stack> Stream<S> {
     }
 }
 
-impl<S: Stack> TcpSocket<S> {
+impl<S: TcpStack> TcpSocket<S> {
     /// After an attempt in vain: polls until one of `wanted` is there, or prepares a sleep. `None`:
     /// try again.
     #[inline]
@@ -171,6 +172,9 @@ impl<S: Stack> TcpSocket<S> {
             }
             self.counters().rx_eagain.add_contended(1);
             return Some(call.end(Errno(libc::EAGAIN)));
+        }
+        if self.waits_as_stream() {
+            return self.sleep(call, wanted);
         }
         loop {
             call.polls += 1;
@@ -299,8 +303,9 @@ impl<S: Stack> TcpSocket<S> {
         call.polls_left = call.polls_left.map(|_| 1);
         let mut sleep = Sleep::new(call.deadline_nsec);
         if !self.is_silent() {
-            // A listener's. What that of a stream says is not true.
-            sleep.watch(self.fd(), libc::POLLIN, Some(self.life()));
+            // A listener's, or of a connection that is the kernel's. What that of a stream here says
+            // is not true.
+            sleep.watch(self.fd(), awaited(wanted), Some(self.life()));
         }
         sleep.watch_socket(self);
         sleep.settle(again);
@@ -310,7 +315,8 @@ impl<S: Stack> TcpSocket<S> {
             0 => self.look() & (wanted | events::ALWAYS) != 0,
             len => self.shows_more_than(len),
         };
-        if is_ready || self.generation() != call.generation || self.is_committed() {
+        let has_news = is_ready || self.waiting.is_to_look();
+        if has_news || self.generation() != call.generation || self.is_committed() {
             let _ = sleep.end();
             return None;
         }

@@ -1,7 +1,7 @@
 //! `connect(2)`: the kernel's socket is connected without a packet, so that the kernel chooses
 //! source address and port and keeps them; the connection is made here.
 
-mod begin;
+pub(super) mod begin;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -69,6 +69,12 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let interface = match self.interface_to(host, peer, device) {
             Ok(interface) => interface,
+            Err(refusal) if refusal.reason.passes() => {
+                if !self.begin_waiting(host, fd, refusal.reason) {
+                    self.left_to_kernel(host, peer, &refusal);
+                }
+                return ConnectOutcome::Kernel;
+            }
             Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
         };
         let control = host.control();
@@ -231,7 +237,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Where a connection to `peer` would go. `device`: the interface that the socket is bound to,
     /// or 0.
-    fn interface_to(
+    pub(super) fn interface_to(
         &self,
         host: &Host<S>,
         peer: SocketAddr,
@@ -312,7 +318,7 @@ impl<S: TcpStack> TcpSocket<S> {
         tos.map_or(0, |tos| u8::try_from(tos).unwrap_or(0))
     }
 
-    fn left_to_kernel(
+    pub(super) fn left_to_kernel(
         &'static self,
         host: &Host<S>,
         peer: SocketAddr,

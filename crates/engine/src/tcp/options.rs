@@ -213,6 +213,18 @@ impl<S: Stack> TcpSocket<S> {
         Some((options, headers))
     }
 
+    /// The same later: what the program has set since has come to them.
+    pub(super) fn options_since(&self, mut options: Options) -> Option<(Options, Headers)> {
+        let fd = self.fd();
+        let set = self.options_set();
+        for (level, name) in &*set {
+            if effect(*level, *name) == Effect::Connection && (*level, *name) != WINDOW_CLAMP {
+                follow(&mut options, fd, *level, *name)?;
+            }
+        }
+        Some((options, Headers::read(fd, &set)?))
+    }
+
     /// In a descendant: what was set before the fork. `None`: at the fork another thread was at it.
     pub(crate) fn options_at_fork(&self) -> Option<Vec<(c_int, c_int)>> {
         self.options_set.try_lock().ok().map(|set| set.clone())
@@ -249,6 +261,10 @@ impl<S: TcpStack> TcpSocket<S> {
     pub fn option_was_set(&'static self, host: &Host<S>, level: c_int, name: c_int) {
         let fd = self.fd();
         self.option_is_set(level, name);
+        if self.waits_as_stream() {
+            // It may be coming here in this moment, with the options that it had.
+            Self::wait_for_hand_over(host);
+        }
         match effect(level, name) {
             Effect::None if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
                 self.notes_reuse();

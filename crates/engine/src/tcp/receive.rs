@@ -11,6 +11,7 @@ use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
+use crate::tcp::in_kernel::Answer;
 use crate::tcp::options::TCP_INQ;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
@@ -24,8 +25,12 @@ const KERNELS_FLAGS: c_int = libc::MSG_ERRQUEUE | MSG_CMSG_COMPAT;
 enum Look {
     /// The call is over.
     Over(StreamOutcome),
+    /// The call is over, and the kernel has told all that there is to tell.
+    Told(StreamOutcome),
     /// Nothing, or not enough.
     Nothing,
+    /// The call looks once more.
+    Again,
 }
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -60,6 +65,8 @@ impl<S: TcpStack> TcpSocket<S> {
                     }
                     return outcome;
                 }
+                Look::Told(outcome) => return outcome,
+                Look::Again => {}
                 Look::Nothing => {
                     if let Some(outcome) = self.wait(call, events::IN | events::ALWAYS) {
                         if call.blocking && ends_empty(&outcome, message) {
@@ -114,8 +121,11 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let Role::Stream(stream) = &mut *role else {
             drop(role);
-            Self::wait_for_hand_over(host);
-            return Look::Over(call.handed_over());
+            return match self.receive_in_kernel(host, call, message, flags) {
+                Answer::Here => Look::Again,
+                Answer::Over(outcome) => Look::Told(outcome),
+                Answer::Nothing => Look::Nothing,
+            };
         };
         let now = now();
         let looked = stream.read(now, call, message, flags);

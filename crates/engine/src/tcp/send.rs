@@ -13,6 +13,7 @@ use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
+use crate::tcp::in_kernel::Answer;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 
@@ -62,8 +63,16 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let Role::Stream(stream) = &mut *role else {
                 drop(role);
-                Self::wait_for_hand_over(host);
-                return call.handed_over();
+                match self.send_in_kernel(host, call, (message, len), flags) {
+                    Answer::Here => {}
+                    Answer::Over(outcome) => return outcome,
+                    Answer::Nothing => {
+                        if let Some(outcome) = self.wait(call, events::OUT) {
+                            return outcome;
+                        }
+                    }
+                }
+                continue;
             };
             if stream.migration.count_call() && stream.moves_to_caller() {
                 self.counters().tx_migrations.add_contended(1);

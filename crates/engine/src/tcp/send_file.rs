@@ -161,6 +161,7 @@ impl<S: TcpStack> TcpSocket<S> {
         call: &mut StreamCall,
         range: &mut FileRange,
     ) -> StreamOutcome {
+        self.decide(host);
         for _ in 0..POLLS_PER_ATTEMPT {
             // The peer may have made room.
             self.interfaces.receive_waiting();

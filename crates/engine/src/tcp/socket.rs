@@ -18,6 +18,7 @@ use crate::tcp::globals::Globals;
 use crate::tcp::listen::Listening;
 use crate::tcp::listen::return_queue::Returning;
 use crate::tcp::state::moving::Moving;
+use crate::tcp::state::waiting::Waiting;
 use crate::tcp::stream::Stream;
 use crate::tcp::wishes::Wishes;
 
@@ -41,6 +42,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) has_listened: AtomicBool,
     /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
     pub(super) is_sharer: AtomicBool,
+    /// What a connection has that is the kernel's until its interface is there.
+    pub(super) waiting: Waiting,
     /// The life in which it has come to be known to the set of `destroyed.rs`.
     pub(super) watched: AtomicU32,
     /// The threads that received and sent last.
@@ -94,6 +97,7 @@ impl<S: Stack> TcpSocket<S> {
             has_refused: AtomicBool::new(false),
             has_listened: AtomicBool::new(false),
             is_sharer: AtomicBool::new(false),
+            waiting: Waiting::default(),
             watched: AtomicU32::new(0),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
@@ -145,6 +149,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.has_refused.store(false, Ordering::Relaxed);
         self.has_listened.store(false, Ordering::Relaxed);
         self.is_sharer.store(false, Ordering::Relaxed);
+        self.waiting.end();
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

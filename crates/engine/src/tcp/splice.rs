@@ -118,6 +118,7 @@ impl<S: TcpStack> TcpSocket<S> {
         call: &mut StreamCall,
         pipe: &mut Pipe,
     ) -> StreamOutcome {
+        self.decide(host);
         for _ in 0..POLLS_PER_ATTEMPT {
             self.interfaces.receive_waiting();
             // An empty pipe comes before what the stream has to say, and so does its end.
@@ -175,6 +176,7 @@ impl<S: TcpStack> TcpSocket<S> {
         call: &mut StreamCall,
         pipe: &mut Pipe,
     ) -> StreamOutcome {
+        self.decide(host);
         self.receives_by_call();
         if self.readiness.now() & events::RDHUP != 0 {
             self.interfaces.drain();

@@ -17,3 +17,4 @@ pub(super) mod shared_listeners;
 pub(super) mod time_wait;
 pub(super) mod timers;
 pub(super) mod unmatched;
+pub(super) mod waiting;

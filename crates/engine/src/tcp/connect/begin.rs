@@ -174,6 +174,18 @@ impl<S: TcpStack> TcpSocket<S> {
             return kernels.undone(Reason::SteeringFailed);
         }
         self.attachment().flows.push((interface, flow));
+        self.show_begun(host, interface, fd, (local, peer));
+        Begun::Here
+    }
+
+    /// What comes for the connection finds it: others may know of it.
+    pub(in crate::tcp) fn show_begun(
+        &'static self,
+        host: &Host<S>,
+        interface: &'static Interface<S>,
+        fd: c_int,
+        (local, peer): (SocketAddr, SocketAddr),
+    ) {
         self.begin_receiving(interface, local.ip());
         self.bring_flows();
         let counters = self.counters();
@@ -187,13 +199,12 @@ impl<S: TcpStack> TcpSocket<S> {
         );
         host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
         self.interfaces_changed();
-        Begun::Here
     }
 }
 
 /// Whether packets between these go by an interface, and the local address can be bound again: a
 /// host without other addresses sends to any network from its link-local one, and the socket is
 /// bound to no interface.
-fn leaves_by_an_interface(local: SocketAddr, peer: SocketAddr) -> bool {
+pub(in crate::tcp) fn leaves_by_an_interface(local: SocketAddr, peer: SocketAddr) -> bool {
     !local.ip().is_loopback() && local.ip() != peer.ip() && !has_no_link(local)
 }

@@ -18,7 +18,7 @@ use crate::tcp::socket::{TcpSocket, TcpStack};
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether it listens in the kernel until an interface is free.
     pub fn waits_to_listen(&self) -> bool {
-        self.is_held()
+        self.is_held() && !self.waiting.is_waiting()
     }
 
     /// Its interface is another process's or not open yet, as the reason says: it is the kernel's,
