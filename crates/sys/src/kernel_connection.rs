@@ -113,7 +113,8 @@ pub fn kernel_connection(fd: c_int) -> Result<KernelConnection, Errno> {
     })
 }
 
-/// Has the kernel drop all that comes for a socket, as if it were lost on the way, or take it again.
+/// Has the kernel drop all that comes for a socket, as if it were lost on the way, or take it
+/// again.
 pub fn lose_all(fd: c_int, loses: bool) -> Result<(), Errno> {
     if !loses {
         return set_listener_filter(fd, &[]);

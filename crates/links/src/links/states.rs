@@ -71,7 +71,7 @@ impl<S: Receiver> States<S> {
         found
     }
 
-    /// The same, after any other thread has opened it that is at it and takes no longer than `wait`.
+    /// The same, after any other thread has opened it that is at it, if that is within `wait`.
     pub(super) fn get_when_opened(
         &self,
         index: u32,

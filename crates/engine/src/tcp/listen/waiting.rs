@@ -1,6 +1,6 @@
 //! Listeners at an interface that another process has, or that is being opened: the kernel's until
-//! that is free and open, and then here from the next connection on. Those that the kernel has by then stay with it, without a
-//! detour.
+//! that is free and open, and then here from the next connection on. Those that the kernel has by
+//! then stay with it, without a detour.
 
 use std::net::SocketAddr;
 
