@@ -303,8 +303,8 @@ impl<S: TcpStack> TcpSocket<S> {
         call.polls_left = call.polls_left.map(|_| 1);
         let mut sleep = Sleep::new(call.deadline_nsec);
         if !self.is_silent() {
-            // A listener's, or of a connection in the kernel. What that of a stream here says is not
-            // true.
+            // A listener's, or of a connection in the kernel. What that of a stream here says is
+            // not true.
             sleep.watch(self.fd(), awaited(wanted), Some(self.life()));
         }
         sleep.watch_socket(self);

@@ -189,8 +189,10 @@ impl<S: Receiver> Links<S> {
         index: u32,
         opening: Opening<'static, S>,
     ) -> Outcome<S> {
-        // Nothing comes of it where the thread is in another namespace.
-        let spawn = self.spawn.get().filter(|_| self.network.is_here());
+        // Nothing comes of it, and at once, where the thread is in another namespace or another
+        // process has the interface.
+        let takes_time = || self.network.is_here() && self.network.xdp_program(index).is_none();
+        let spawn = self.spawn.get().filter(|_| takes_time());
         let Some(spawn) = spawn else {
             return self.open_closed(index, opening);
         };
