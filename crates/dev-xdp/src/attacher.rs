@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 
-use descriptors::OwnDescriptor;
+use descriptors::{OwnDescriptor, room_for_closed};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -30,6 +30,9 @@ struct Thread {
     socket: OwnDescriptor,
 }
 
+/// With a limit on descriptors below 128 there is room for fewer.
+const CLOSED_MIN: usize = 8;
+
 /// Bytes of a request: the interface's index and the flags. Of an answer: an errno, or 0.
 const REQUEST_BYTES: usize = 8;
 const ANSWER_BYTES: usize = 4;
@@ -45,7 +48,8 @@ impl Attacher {
         meanwhile: impl FnOnce(),
     ) -> Result<XdpLink, AttachError> {
         let mut known = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.is_none() {
+        // One more descriptor is much where there are few.
+        if known.is_none() && room_for_closed() >= CLOSED_MIN {
             *known = start();
         }
         let socket = known.as_ref().map(|thread| thread.socket.as_fd());
