@@ -30,6 +30,7 @@ mod fast_open;
 mod fast_open_state;
 mod handshake;
 mod header_options;
+mod held;
 mod icmp;
 mod incoming;
 mod info;

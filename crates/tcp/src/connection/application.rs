@@ -221,7 +221,7 @@ impl<P: Payload> Connection<P> {
 
     /// `tcp_recvmsg_locked` with an empty queue: the peer's FIN, the error, other ends of the
     /// stream.
-    fn nothing_to_read(&mut self) -> Result<(), ReadError> {
+    pub(super) fn nothing_to_read(&mut self) -> Result<(), ReadError> {
         if self.receiver.has_received_fin() {
             return Ok(());
         }
@@ -243,7 +243,7 @@ impl<P: Payload> Connection<P> {
     /// Auto-tuning, and an acknowledgement if the peer should hear of the room
     /// (`tcp_cleanup_rbuf`).
     #[inline]
-    fn after_read(&mut self, now: Instant) {
+    pub(super) fn after_read(&mut self, now: Instant) {
         let read_nxt = self.receiver.read_nxt();
         self.receiver.urgent.on_read(read_nxt);
         if !self.state.can_receive() {

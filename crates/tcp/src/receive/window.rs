@@ -151,6 +151,20 @@ impl ReceiveWindow {
         u16::try_from(self.offered).unwrap_or(u16::MAX)
     }
 
+    /// So many octets were read, and stay where they are: the buffer is smaller meanwhile.
+    pub(crate) fn hold(&mut self, octets: u32) {
+        self.buffer = self
+            .buffer
+            .saturating_sub(octets.saturating_mul(BUFFER_PER_WINDOW));
+    }
+
+    /// So many are free.
+    pub(crate) fn release(&mut self, octets: u32) {
+        self.buffer = self
+            .buffer
+            .saturating_add(octets.saturating_mul(BUFFER_PER_WINDOW));
+    }
+
     /// `__tcp_select_window`: avoids the silly window syndrome (RFC 9293 §3.8.6.2.2) on the
     /// receiving side.
     fn select(&self, queued: u32, rcv_mss: u16, current: u32) -> u32 {
@@ -316,8 +330,10 @@ impl ReceiveWindow {
 
 /// The octets of data that a buffer has room for, beside its overhead (`tcp_adv_win_scale` = 1).
 const fn window_of(buffer: u32) -> u32 {
-    buffer / 2
+    buffer / BUFFER_PER_WINDOW
 }
+
+const BUFFER_PER_WINDOW: u32 = 2;
 
 /// `TCP_WINDOW_CLAMP` bounds if it is not nothing.
 fn bounded(window: u32, user_clamp: u32) -> u32 {
