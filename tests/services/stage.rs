@@ -121,6 +121,8 @@ impl Stage {
             command
                 .env("LD_PRELOAD", &self.library)
                 .env("VMA_STATS_SHMEM_DIR", &statistics)
+                // Most of them are over before their interface would be open.
+                .envs([testkit::OPEN_WAIT])
                 .envs(environment.iter().copied());
             if environment.contains(&("VMA_TRACELEVEL", "debug")) {
                 command.env("VMA_LOG_FILE", log.join("%d"));

@@ -201,7 +201,9 @@ fn run_target(
         let library = cargo::target_directory().join("release/libvma.so");
         command
             .env("LD_PRELOAD", library)
-            .env("VMA_TRACELEVEL", "error");
+            .env("VMA_TRACELEVEL", "error")
+            // It looks at once whether its sockets are past the kernel.
+            .env("VMA_OPEN_WAIT_MSEC", "60000");
     }
     let mut inputs = 0;
     let mut lines = VecDeque::new();

@@ -126,7 +126,7 @@ or
 for AF_XDP with an error costs acceleration at most, and no datagram.
 .PP
 So a program stays accelerated under a filter that allows it these calls. With the first socket:
-clone3, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek,
+clone3, close_range, exit, fallocate, fchmod, flock, fstatfs, ftruncate, getdents64, geteuid, getresuid, ioctl, lseek,
 membarrier, openat, prctl, pwrite64, readlinkat, rseq, sched_getaffinity, set_robust_list, sigaltstack,
 statx, uname.
 From then on:
