@@ -8,8 +8,8 @@ use std::mem::offset_of;
 use std::net::IpAddr;
 
 use engine::{
-    Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, Reason, RecvCall,
-    RecvOutcome, Request, SendOutcome, UdpSocket,
+    Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, PacketSink, Reason,
+    RecvCall, RecvOutcome, Request, SendOutcome, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
@@ -19,8 +19,8 @@ use crate::sleep::sleep_until_woken;
 use crate::{internal_thread, real, start};
 
 pub(crate) use stream::{
-    accept, finish_connect, receive_into_pipe, receive_stream, receive_stream_here, send_file,
-    send_pipe, send_stream,
+    accept, finish_connect, receive_into_pipe, receive_stream, receive_stream_here,
+    receive_stream_into, send_file, send_pipe, send_stream,
 };
 
 /// Where a thread that is to be cancelled ends: at the beginning of a call, as in the C library,
@@ -85,6 +85,22 @@ pub(crate) unsafe fn receive_here(
     header: &mut msghdr,
     flags: c_int,
 ) -> Option<ssize_t> {
+    // SAFETY: the caller's promise.
+    unsafe { receive_into(engine, fd, socket, (header, None), flags) }
+}
+
+/// The same for a call that may take packets as they are.
+///
+/// # Safety
+/// That of [`receive_here`].
+#[inline]
+pub(crate) unsafe fn receive_into(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static UdpSocket<Device>,
+    (header, mut sink): (&mut msghdr, Option<&mut PacketSink>),
+    flags: c_int,
+) -> Option<ssize_t> {
     if socket.is_left_to_kernel() {
         return None;
     }
@@ -93,7 +109,7 @@ pub(crate) unsafe fn receive_here(
     loop {
         let attempt = contained(|| {
             // SAFETY: the caller's promise.
-            let mut message = unsafe { Message::new(header) };
+            let mut message = unsafe { Message::with_sink(header, sink.as_deref_mut()) };
             match ended {
                 None => socket.receive(engine, &mut call, &mut message, flags),
                 Some(errno) => socket.last_look(&call, &mut message, flags, errno),

@@ -15,6 +15,7 @@ mod banner;
 mod call;
 mod environment;
 mod epoll_waits;
+mod extra;
 mod fd_relocation;
 mod filters;
 mod guard;

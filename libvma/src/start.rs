@@ -14,7 +14,7 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 use crate::banner::print_banner;
 use crate::process_state::{self, Device, engine};
 use crate::{
-    environment, filters, guard, guardian, internal_thread, log_sink, process_end, real,
+    environment, extra, filters, guard, guardian, internal_thread, log_sink, process_end, real,
     rules_file, signals, started_with, stats_file,
 };
 
@@ -65,6 +65,9 @@ pub(crate) fn may_accelerate_streams() -> bool {
     begin();
     if filters::is_out() {
         return false;
+    }
+    if extra::offloads_by_thread() {
+        return true;
     }
     let known = ANSWER.load(Ordering::Relaxed);
     if known != UNKNOWN {

@@ -7,6 +7,7 @@ mod end;
 mod followers;
 pub(crate) mod fork;
 mod guardian;
+mod held_packets;
 mod inline_waits;
 mod kernel_sockets;
 mod kinds;

@@ -58,6 +58,7 @@ pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
+pub use sockets::zero_copy::{HeldPacket, PacketSink};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec, timespec_of_nsec};
 pub use udp::{RecvCall, RecvOutcome, SendOutcome};

@@ -24,7 +24,6 @@ mod listen;
 mod offload;
 mod options;
 mod orphan;
-mod payload;
 mod reaping;
 mod receive;
 mod reopen;

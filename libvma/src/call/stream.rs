@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use engine::{
-    Accepting, DUMMY_SEND, Direction, Engine, Errno, FileRange, Message, Pipe, Reason, StreamCall,
-    StreamOutcome, TcpSocket,
+    Accepting, DUMMY_SEND, Direction, Engine, Errno, FileRange, Message, PacketSink, Pipe, Reason,
+    StreamCall, StreamOutcome, TcpSocket,
 };
 use libc::{c_int, msghdr, ssize_t};
 
@@ -46,13 +46,29 @@ pub(crate) unsafe fn receive_stream_here(
     header: &mut msghdr,
     flags: c_int,
 ) -> Option<ssize_t> {
+    // SAFETY: the caller's promise.
+    unsafe { receive_stream_into(engine, fd, socket, (header, None), flags) }
+}
+
+/// The same for a call that may take packets as they are.
+///
+/// # Safety
+/// That of [`receive_stream_here`].
+#[inline]
+pub(crate) unsafe fn receive_stream_into(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static TcpSocket<Device>,
+    (header, mut sink): (&mut msghdr, Option<&mut PacketSink>),
+    flags: c_int,
+) -> Option<ssize_t> {
     if socket.is_left_to_kernel() {
         return None;
     }
     let mut call = StreamCall::begin(engine, fd, socket, Direction::In, flags);
     let received = run(engine, socket, &mut call, |call| {
         // SAFETY: the caller's promise.
-        let mut message = unsafe { Message::new(header) };
+        let mut message = unsafe { Message::with_sink(header, sink.as_deref_mut()) };
         socket.receive(engine, call, &mut message, flags)
     })?;
     if call.goes_on_in_kernel() {

@@ -7,6 +7,7 @@ use libc::{c_int, c_uint};
 
 use super::define::hook;
 use super::numbers::{self, is_own};
+use crate::extra;
 use crate::guard::{self, contained, errno, fail, set_errno};
 use crate::{epoll_waits, fd_relocation, log_sink, process_state, real, runtime, start};
 
@@ -25,6 +26,11 @@ hook! {
 /// A socket has been made.
 fn opened(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
+    opened_as(fd, (domain, kind, protocol), nonblocking);
+    extra::follow_thread(fd);
+}
+
+fn opened_as(fd: c_int, (domain, kind, protocol): (c_int, c_int, c_int), nonblocking: bool) {
     match SocketKind::of(domain, kind, protocol) {
         SocketKind::Udp(family) => {
             let _ = contained(|| {

@@ -6,12 +6,13 @@ use engine::calls::{GetOption, SetOption};
 use engine::user_memory::is_readable;
 use engine::{AnySocket, RING_ASK_BYTES, Request, RingAsk, is_asked_for_later};
 use libc::{c_int, c_void, socklen_t};
+use vma_api::abi::SO_VMA_GET_API;
 
 use super::define::hook;
 use super::trace::traced;
 use super::{answers, stream_calls};
 use crate::guard::{contained, fail};
-use crate::{call, real, runtime};
+use crate::{call, extra, real, runtime};
 
 /// `SO_VMA_RING_ALLOC_LOGIC`. `None`: it is no socket of ours, and no option of the kernel's.
 ///
@@ -170,6 +171,12 @@ unsafe fn get_here(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> Option<c_int> {
+    if (level, name) == (libc::SOL_SOCKET, SO_VMA_GET_API)
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { extra::give_table(value, len) }
+    {
+        return Some(result);
+    }
     if option == GetOption::SavedSyn
         // SAFETY: the caller's promise.
         && let Some(result) = unsafe { stream_calls::saved_syn(fd, value, len) }

@@ -6,7 +6,9 @@
 pub(crate) enum Package {
     Library,
     Utilities,
-    /// Debugging symbols of the other two.
+    /// The header of the extra API.
+    Development,
+    /// Debugging symbols of the library and its utilities.
     Symbols,
 }
 
@@ -18,13 +20,20 @@ pub(crate) enum Format {
 }
 
 impl Package {
-    pub(crate) const ALL: [Self; 3] = [Self::Library, Self::Utilities, Self::Symbols];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Library,
+        Self::Utilities,
+        Self::Development,
+        Self::Symbols,
+    ];
 
     /// As in VMA's own packages.
     pub(crate) fn name(self, format: Format) -> &'static str {
         match (self, format) {
             (Self::Library, _) => "libvma",
             (Self::Utilities, _) => "libvma-utils",
+            (Self::Development, Format::Deb) => "libvma-dev",
+            (Self::Development, Format::Rpm) => "libvma-devel",
             (Self::Symbols, Format::Deb) => "libvma-dbg",
             (Self::Symbols, Format::Rpm) => "libvma-debuginfo",
         }
@@ -34,6 +43,7 @@ impl Package {
         match self {
             Self::Library => "moves the sockets of unmodified programs past the kernel",
             Self::Utilities => "live statistics and benchmark for libvma",
+            Self::Development => "header of libvma's extra API",
             Self::Symbols => "debugging symbols of libvma",
         }
     }
@@ -53,6 +63,10 @@ impl Package {
                 "vma_stats shows what the sockets of a program under libvma do, and why some are \
                  not accelerated. sockperf-rs measures latency and throughput of the network and \
                  exchanges messages with sockperf."
+            }
+            Self::Development => {
+                "For programs that use more of libvma than sockets: packets without copies, rules and \
+                 threads at run time. They find it when they run; there is nothing to link."
             }
             Self::Symbols => "For debuggers and profilers.",
         }
@@ -80,6 +94,8 @@ pub(crate) enum Generated {
     /// Debian's own kind of changelog, compressed.
     DebianChangelog,
     LintianOverrides,
+    /// For pkg-config.
+    PkgConfig,
 }
 
 /// A file of a package. `{lib}` is the directory of libraries, `{name}` the package's name,
@@ -128,8 +144,8 @@ const fn deb(package: Package, source: Source, destination: &'static str) -> Fil
     }
 }
 
-use Generated::{Copyright, DebianChangelog, LintianOverrides};
-use Package::{Library, Symbols, Utilities};
+use Generated::{Copyright, DebianChangelog, LintianOverrides, PkgConfig};
+use Package::{Development, Library, Symbols, Utilities};
 use Source::{Built, Compressed, Generated as Made, Link, Repository};
 
 /// Every file but the debugging symbols, of which there is one for each target that is built.
@@ -248,6 +264,32 @@ pub(crate) const FILES: &[File] = &[
         Utilities,
         Made(DebianChangelog),
         "usr/share/doc/{name}/changelog.Debian.gz",
+    ),
+    file(
+        Development,
+        Repository("packaging/include/mellanox/vma_extra.h"),
+        "usr/include/mellanox/vma_extra.h",
+    ),
+    file(Development, Made(PkgConfig), "{lib}/pkgconfig/libvma.pc"),
+    file(
+        Development,
+        Compressed("docs/extra-api.md"),
+        "usr/share/doc/{name}/extra-api.md.gz",
+    ),
+    file(
+        Development,
+        Made(Copyright),
+        "usr/share/doc/{name}/copyright",
+    ),
+    deb(
+        Development,
+        Made(DebianChangelog),
+        "usr/share/doc/{name}/changelog.Debian.gz",
+    ),
+    deb(
+        Development,
+        Made(LintianOverrides),
+        "usr/share/lintian/overrides/{name}",
     ),
     file(Symbols, Made(Copyright), "usr/share/doc/{name}/copyright"),
     deb(

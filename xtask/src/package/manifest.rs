@@ -33,6 +33,7 @@ fn deb(release: &Release, package: Package, assets: &[Asset]) -> String {
         // What the library unwinds with is not found by itself.
         Package::Library => ("net", "$auto, libgcc-s1".to_owned()),
         Package::Utilities => ("net", format!("$auto, libvma (= {version})")),
+        Package::Development => ("libdevel", format!("libvma (= {version})")),
         Package::Symbols => ("debug", format!("libvma (= {version})")),
     };
     let mut text = format!(
@@ -131,7 +132,7 @@ fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
                 release.major()
             );
         }
-        Package::Utilities | Package::Symbols => {
+        Package::Utilities | Package::Development | Package::Symbols => {
             text += &format!("\n[package.metadata.generate-rpm.requires]\nlibvma = \"= {full}\"\n");
         }
     }

@@ -130,8 +130,19 @@ fn write(
         Source::Generated(Generated::LintianOverrides) => {
             Ok(fs::write(to, lintian_overrides(package))?)
         }
+        Source::Generated(Generated::PkgConfig) => Ok(fs::write(to, pkg_config(release))?),
         Source::Link(_) => Ok(()),
     }
+}
+
+/// Nothing is linked: a program is compiled with the header, and preloads the library.
+fn pkg_config(release: &Release) -> String {
+    format!(
+        "prefix=/usr\nincludedir=${{prefix}}/include\n\nName: libvma\n\
+         Description: moves the sockets of unmodified programs past the kernel\n\
+         Version: {}\nCflags: -I${{includedir}}\nLibs:\n",
+        release.version
+    )
 }
 
 /// What lintian is right about in general and not here, each with its reason.

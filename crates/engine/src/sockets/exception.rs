@@ -131,7 +131,7 @@ impl<S: Stack> Host<S> {
     }
 
     fn may_be_accelerated(&self, socket: &SocketCore<S>) -> bool {
-        self.settings().offloaded_sockets
+        self.offloads_any()
             && (matches!(socket.reason(), Reason::Offloaded | Reason::NotBound)
                 || socket.reason().passes())
     }

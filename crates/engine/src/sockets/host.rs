@@ -23,6 +23,7 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::zero_copy::HeldPackets;
 
 /// What the sockets of a process stand on.
 #[derive(Debug)]
@@ -33,6 +34,10 @@ pub struct Host<S: Stack> {
     pub(crate) links: &'static Links<S>,
     pub(crate) internal_thread: Arc<InternalThread>,
     pub(crate) pool: &'static FramePool,
+    /// Threads have asked for acceleration of their sockets.
+    pub(crate) offloads_by_thread: AtomicBool,
+    /// What programs hold of what they have received.
+    pub(crate) held_packets: HeldPackets,
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
@@ -92,6 +97,8 @@ impl<S: Stack> Host<S> {
             internal_thread,
             pool,
             table: FdTable::new(),
+            held_packets: HeldPackets::default(),
+            offloads_by_thread: AtomicBool::new(false),
             control: Mutex::new(()),
             ports: Ports::new(),
             groups_joined: AtomicBool::new(false),

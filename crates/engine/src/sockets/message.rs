@@ -12,6 +12,7 @@ use sys::Errno;
 
 use crate::sockets::control::{ControlCopy, ControlRoom};
 use crate::sockets::user_memory::{is_readable, is_writable};
+use crate::sockets::zero_copy::PacketSink;
 
 /// Most buffers that `recvmsg(2)` and `sendmsg(2)` take (`UIO_MAXIOV`).
 const IOV_MAX: usize = 1024;
@@ -35,6 +36,8 @@ pub struct Message<'a> {
     header: &'a mut libc::msghdr,
     /// What [`find_malformed`](Self::find_malformed) has found.
     only_part: Option<libc::iovec>,
+    /// Packets go there instead.
+    sink: Option<&'a mut PacketSink>,
 }
 
 impl<'a> Message<'a> {
@@ -45,7 +48,49 @@ impl<'a> Message<'a> {
         Self {
             header,
             only_part: None,
+            sink: None,
         }
+    }
+
+    /// The same for a receive call that takes packets as they are, where that is possible.
+    ///
+    /// # Safety
+    /// That of [`new`](Self::new).
+    pub unsafe fn with_sink(
+        header: &'a mut libc::msghdr,
+        sink: Option<&'a mut PacketSink>,
+    ) -> Self {
+        Self {
+            header,
+            only_part: None,
+            sink,
+        }
+    }
+
+    /// Where packets go instead of their copies, if they do.
+    #[inline]
+    pub(crate) fn sink(&mut self) -> Option<&mut PacketSink> {
+        self.sink.as_deref_mut()
+    }
+
+    /// The same of a call with these flags: a look leaves packets where they are.
+    #[inline]
+    pub(crate) fn takes_packets(&self, flags: c_int) -> bool {
+        self.sink.is_some() && flags & (libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_OOB) == 0
+    }
+
+    /// Whether the kernel's socket must not be read, as that takes a copy.
+    pub(crate) fn refuses_copies(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| sink.is_forced)
+    }
+
+    /// A packet has gone into the sink, from there.
+    pub(crate) fn received_packet(
+        &mut self,
+        source: SocketAddr,
+        family: Family,
+    ) -> Result<(), Errno> {
+        self.tell_received(true, source, family)
     }
 
     /// For a system call with the same message.

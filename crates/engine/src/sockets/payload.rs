@@ -51,7 +51,7 @@ impl Received {
     /// `len` bytes from `start` of a frame, which were seen to lie in it. Copied where frames are
     /// scarce; without memory for that, the frame stays.
     #[inline]
-    pub(super) fn of_frame(pool: &'static FramePool, frame: Frame, start: u16, len: u16) -> Self {
+    pub(crate) fn of_frame(pool: &'static FramePool, frame: Frame, start: u16, len: u16) -> Self {
         let in_frame = InFrame {
             pool,
             frame: ManuallyDrop::new(frame),
@@ -74,8 +74,22 @@ impl Received {
         Self::Copy { bytes, start: 0 }
     }
 
+    /// Whether it has a frame of the pool.
+    pub(crate) fn has_frame(&self) -> bool {
+        matches!(self, Self::Frame(_))
+    }
+
+    /// The same data without a frame, if there is memory for that.
+    #[cold]
+    pub(crate) fn out_of_pool(self) -> Self {
+        match self {
+            Self::Frame(frame) => Self::copied(frame),
+            other => other,
+        }
+    }
+
     /// `len` bytes from `start` of a packet that was put together.
-    pub(super) fn of_large(packet: LargePacket, start: u16, len: u16) -> Self {
+    pub(crate) fn of_large(packet: LargePacket, start: u16, len: u16) -> Self {
         let start = usize::from(start);
         let end = start + usize::from(len);
         Self::Long { packet, start, end }

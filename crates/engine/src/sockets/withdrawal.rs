@@ -13,9 +13,14 @@ use crate::sockets::stack::Stack;
 const INTERVAL_NSEC: u64 = 100_000_000;
 
 impl<S: Stack> Host<S> {
+    /// Whether sockets of any thread may be accelerated.
+    pub(super) fn offloads_any(&self) -> bool {
+        self.settings().offloaded_sockets || self.offloads_by_thread.load(Ordering::Relaxed)
+    }
+
     /// Why no socket may come into user space, if none may.
     pub(crate) fn refusal(&self) -> Option<Reason> {
-        if !self.settings().offloaded_sockets {
+        if !self.offloads_any() {
             return Some(Reason::Disabled);
         }
         if io_uring::is_unseen() && self.withdrawn().is_none() {

@@ -10,9 +10,9 @@ use ::tcp::{Ecn, Instant};
 use dev_core::Frame;
 use wire::tcp::Segment;
 
+use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
 use crate::tcp::listen::Listening;
-use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::exempt::opens;
 use crate::tcp::state::origin::Origin;

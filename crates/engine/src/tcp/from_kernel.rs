@@ -20,13 +20,13 @@ use sys::streams;
 use sys::{KernelConnection, Progress};
 
 use crate::sockets::host::Host;
+use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
 use crate::tcp::connect::begin::leaves_by_an_interface;
 use crate::tcp::device::is_on;
 use crate::tcp::egress::{Egress, Headers, path_to};
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::OWNER;
-use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::moving::Moving;
 use crate::tcp::stream::{Outcome, Stream};

@@ -27,11 +27,11 @@ use ::tcp::{
 use wire::tcp::Segment;
 
 use crate::sockets::events;
+use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::egress::{Egress, Headers, path_to};
 use crate::tcp::globals::Globals;
-use crate::tcp::payload::Received;
 use crate::tcp::state::counted::Counted;
 use crate::tcp::state::habit::Habit;
 use crate::tcp::state::origin::Origin;

@@ -137,6 +137,22 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
+impl<S: TcpStack> TcpSocket<S> {
+    /// What the program held is free: so many octets. The window opens.
+    pub(crate) fn release_held(&'static self, host: &Host<S>, len: usize) {
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        stream.connection.release_held(now, len);
+        let outcome = stream.settle(&self.core, now);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
+        drop(role);
+        self.after(host, &outcome, sender);
+    }
+}
+
 /// Whether a call that wanted no octets has waited in vain: to the kernel that is success.
 #[cold]
 fn ends_empty(outcome: &StreamOutcome, message: &Message<'_>) -> bool {
@@ -184,6 +200,9 @@ impl<S: Stack> Stream<S> {
         if self.leaves_error(call) && self.connection.readable_len() == 0 {
             return Look::Over(StreamOutcome::Done(call.done));
         }
+        if message.takes_packets(flags) && !self.connection.has_urgent() {
+            return self.read_whole(now, call, message);
+        }
         let connection = &mut self.connection;
         let mut error = None;
         let before = call.done;
@@ -223,6 +242,32 @@ impl<S: Stack> Stream<S> {
             return Look::Over(StreamOutcome::Done(total));
         }
         self.has_too_little(call, before, error)
+    }
+
+    /// Takes what there is as it is.
+    #[cold]
+    fn read_whole(
+        &mut self,
+        now: Instant,
+        call: &mut StreamCall,
+        message: &mut Message<'_>,
+    ) -> Look {
+        let Some(sink) = message.sink() else {
+            return Look::Nothing;
+        };
+        while sink.has_room() {
+            match self.connection.hold_payload(now) {
+                Ok(Some(packet)) => {
+                    call.done += packet.as_ref().len();
+                    sink.packets.push(packet);
+                }
+                Ok(None) => break,
+                Err(_) if call.done > 0 => break,
+                Err(ReadError::WouldBlock) => return Look::Nothing,
+                Err(ReadError::Failed(error)) => return Look::Over(call.end(errno_of(error))),
+            }
+        }
+        Look::Over(StreamOutcome::Done(call.done))
     }
 
     /// A look has found fewer octets than the call is for. `before`: so many were there.

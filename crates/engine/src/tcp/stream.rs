@@ -15,10 +15,10 @@ use stats::{SocketStats, TcpSlot};
 use wire::tcp::Template;
 
 use crate::sockets::events;
+use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::egress::{Egress, Headers};
-use crate::tcp::payload::Received;
 use crate::tcp::state::counted::Counted;
 use crate::tcp::state::orphan::Orphan;
 use crate::tcp::state::time_wait::Wait;

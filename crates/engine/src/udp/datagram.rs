@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
+use crate::sockets::payload;
 use dev_core::{Frame, FramePool};
 use links::delivery::Arrival;
 use links::family::scoped;
+
 use wire::ip::{self, Addresses, Endpoints};
 use wire::{UdpDatagram, checksum};
 
@@ -140,6 +142,20 @@ impl Waiting {
         let sender = received.sender;
         pool.give(received.into_frame());
         Ok(Self::OutOfPool { sender, packet })
+    }
+
+    /// Its payload, for who holds it.
+    pub(super) fn into_payload(self, pool: &'static FramePool) -> payload::Received {
+        match self {
+            Self::InFrame(received) => {
+                let (start, len) = (received.payload_offset, received.payload_len);
+                payload::Received::of_frame(pool, received.into_frame(), start, len)
+            }
+            Self::OutOfPool { sender, packet } => payload::Received::Copy {
+                start: sender.headers_len(),
+                bytes: packet,
+            },
+        }
     }
 
     #[inline]

@@ -144,6 +144,9 @@ impl<S: Stack> UdpSocket<S> {
         if self.generation() != generation {
             return Some(Err(Errno(libc::EBADF)));
         }
+        if message.takes_packets(flags) {
+            return self.take_whole(&mut queue, message, hit);
+        }
         if queue.wants.any() {
             return self.take_told(&mut queue, message, flags, hit);
         }
@@ -174,6 +177,29 @@ impl<S: Stack> UdpSocket<S> {
         Some(result)
     }
 
+    /// Takes the oldest datagram as it is.
+    #[cold]
+    fn take_whole(
+        &self,
+        queue: &mut ReceiveQueue,
+        message: &mut Message<'_>,
+        hit: bool,
+    ) -> Option<Result<usize, Errno>> {
+        let oldest = queue.pop()?;
+        let (len, source) = (oldest.len(), oldest.source(self.pool));
+        self.queue_changed(queue);
+        self.count_latency(oldest.arrived_nsec());
+        let told = message.received_packet(source, self.family());
+        self.count_received(told.is_ok(), len, hit);
+        let packet = oldest.into_payload(self.pool);
+        if told.is_ok()
+            && let Some(sink) = message.sink()
+        {
+            sink.packets.push(packet);
+        }
+        Some(told.map(|()| len))
+    }
+
     /// Bytes that may wait in the receive queue.
     pub(super) fn receive_limit_bytes(&self) -> usize {
         self.receive.lock().limit_bytes
@@ -197,7 +223,8 @@ impl<S: Stack> UdpSocket<S> {
     ) {
         let queue = self.receive.lock();
         // What is to be told of a datagram is told when it is taken from the queue.
-        let is_first = queue.datagrams.is_empty() && !queue.wants.any();
+        let takes_packets = call.message.takes_packets(call.flags);
+        let is_first = queue.datagrams.is_empty() && !queue.wants.any() && !takes_packets;
         if !is_first || self.generation() != call.generation {
             return;
         }

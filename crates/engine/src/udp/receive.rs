@@ -370,6 +370,10 @@ impl<S: Stack> UdpSocket<S> {
                 .store(true, Ordering::Relaxed);
             return Some(RecvOutcome::Fail(errno));
         }
+        if message.refuses_copies() {
+            let is_there = sys::poll_one(fd, libc::POLLIN).is_ok_and(|ready| ready != 0);
+            return is_there.then_some(RecvOutcome::Fail(Errno(libc::EIO)));
+        }
         // SAFETY: the message is the application's, valid for recvmsg(2) (contract of
         // `Message::new`).
         let result = unsafe { sys::recvmsg(fd, message.header(), flags | libc::MSG_DONTWAIT) };

@@ -9,11 +9,11 @@ use ::tcp::Instant;
 use dev_core::{Admission, Flow};
 use wire::tcp::Segment;
 
+use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::globals::Globals;
 use crate::tcp::listen::Listening;
-use crate::tcp::payload::Received;
 use crate::tcp::state::unmatched::UnmatchedSegment;
 use crate::tcp::stream::Outcome;
 

@@ -18,9 +18,9 @@ use sys::streams;
 
 use crate::sockets::hand_over;
 use crate::sockets::host::Host;
+use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
 use crate::tcp::listen::return_queue::Returning;
-use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 use crate::tcp::to_kernel::hand_over::{packet, peers_header, send_on};

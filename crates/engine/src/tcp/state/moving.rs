@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use ::tcp::Header;
 use wire::tcp::Segment;
 
-use crate::tcp::payload::Received;
+use crate::sockets::payload::Received;
 
 /// What came for a connection while it was being moved.
 #[derive(Debug)]

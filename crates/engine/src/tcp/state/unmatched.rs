@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use links::delivery;
 use wire::tcp::{Header, Segment};
 
-use crate::tcp::payload::Received;
+use crate::sockets::payload::Received;
 
 /// A segment of a connection that is not known here. It may be one of the kernel's, which says so.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use sys::Errno;
 use wire::tcp::{Options, Timestamps};
 
 use crate::sockets::host::Host;
+use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
 use crate::tcp::globals::Globals;
-use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::moving::Moving;
 use crate::tcp::stream::Stream;

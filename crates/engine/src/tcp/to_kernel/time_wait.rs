@@ -20,10 +20,10 @@ use sys::{Errno, streams};
 use wire::tcp::{Options, Timestamps};
 
 use crate::sockets::host::Host;
+use crate::sockets::payload::Received;
 use crate::sockets::stack::Stack;
 use crate::tcp::clock::now;
 use crate::tcp::globals::Globals;
-use crate::tcp::payload::Received;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;

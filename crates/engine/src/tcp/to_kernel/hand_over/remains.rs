@@ -13,7 +13,7 @@ use sys::Errno;
 
 use super::{begin_again, bind, octets, packet, put_all};
 use crate::sockets::host::Host;
-use crate::tcp::payload::Received;
+use crate::sockets::payload::Received;
 use crate::tcp::socket::TcpStack;
 use crate::tcp::state::time_wait::Wait;
 use crate::tcp::stream::Stream;

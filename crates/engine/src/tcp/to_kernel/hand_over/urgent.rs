@@ -11,7 +11,7 @@ use sys::Errno;
 use super::segments::{PART_BYTES, parts_of};
 use super::{octets, peers_header, put_all, say_with};
 use crate::sockets::host::Host;
-use crate::tcp::payload::Received;
+use crate::sockets::payload::Received;
 use crate::tcp::socket::TcpStack;
 use sys::streams::{self, RepairQueue};
 

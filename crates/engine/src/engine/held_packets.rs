@@ -1,0 +1,87 @@
+//! Packets that the program holds.
+
+use std::sync::atomic::Ordering;
+
+use dev_core::Backend;
+use libc::c_int;
+use sys::Errno;
+
+use crate::engine::Engine;
+use crate::engine::kinds::AnySocket;
+use crate::sockets::stack::Stack;
+use crate::sockets::zero_copy::{HeldPacket, Owner, PacketSink};
+
+impl<B: Backend> Engine<B> {
+    /// What a receive call has left in a sink is the program's until it gives it back.
+    pub fn hold_packets(
+        &self,
+        socket: impl Into<AnySocket<B>>,
+        sink: PacketSink,
+    ) -> impl Iterator<Item = HeldPacket> {
+        let owner = owner_of(socket.into());
+        // Half of the frames serve the rings, whatever the program holds.
+        let frames_max = self.pool.frame_count() as usize / 2;
+        let hold = move |packet| self.held_packets.hold(owner, packet, frames_max);
+        sink.packets.into_iter().map(hold)
+    }
+
+    /// The program gives packets of a socket back, each by one of two ids: the first that is right.
+    ///
+    /// # Errors
+    /// `ENOENT`: one is none of that socket's, or was given back before. Those before it are free.
+    /// `EINVAL`: nor can the socket have any, which is the kernel's.
+    pub fn free_packets(
+        &self,
+        socket: impl Into<AnySocket<B>>,
+        ids: impl Iterator<Item = [usize; 2]>,
+    ) -> Result<(), Errno> {
+        let socket = socket.into();
+        let owner = owner_of(socket);
+        let (mut octets, mut result) = (0, Ok(()));
+        for ids in ids {
+            let mut ids = ids.into_iter();
+            match ids.find_map(|id| self.held_packets.take_back(owner, id)) {
+                Some(packet) => octets += packet.as_ref().len(),
+                None => {
+                    let is_ours = socket.core().is_offloaded();
+                    result = Err(Errno(if is_ours { libc::ENOENT } else { libc::EINVAL }));
+                    break;
+                }
+            }
+        }
+        if let (AnySocket::Tcp(stream), 1..) = (socket, octets) {
+            stream.release_held(self, octets);
+        }
+        result
+    }
+
+    /// Threads have asked for acceleration of their sockets, whatever the parameters say.
+    pub fn offload_by_thread(&self) {
+        self.offloads_by_thread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether sockets are accelerated of threads that have not said anything.
+    pub fn offloads_by_default(&self) -> bool {
+        self.settings().offloaded_sockets
+    }
+
+    /// The counters of a descriptor, or of all (0), as lines.
+    pub fn statistics_of(&self, fd: c_int) -> Option<Vec<String>> {
+        self.refresh_streams();
+        let sockets = self
+            .sockets()
+            .filter(|(number, _)| fd == 0 || *number == fd);
+        let lines: Vec<_> = sockets
+            .map(|(_, socket)| socket.core().counters().lines())
+            .collect();
+        (fd == 0 || !lines.is_empty()).then(|| lines.concat())
+    }
+}
+
+fn owner_of<B: Backend>(socket: AnySocket<B>) -> Owner {
+    let core = socket.core();
+    Owner {
+        socket: std::ptr::from_ref(core).addr(),
+        generation: core.generation(),
+    }
+}

@@ -1,0 +1,43 @@
+//! Functions that the table has no bit for: they say so, once in the log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{c_int, c_uint, c_void, size_t, sockaddr, socklen_t};
+use vma_api::abi::{Buff, Completion, ModifyRingAttr, PacketDesc, RecvCallback, RingTypeAttr};
+
+use crate::guard::{contained, fail};
+
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// `EOPNOTSUPP`
+fn unsupported(name: &str) -> c_int {
+    if !IS_TOLD.swap(true, Ordering::Relaxed) {
+        let _ = contained(|| log::warn!("{name} of the extra API is not supported yet"));
+    }
+    fail(libc::EOPNOTSUPP)
+}
+
+macro_rules! unsupported {
+    ($($name:ident($($argument:ty),*);)+) => {$(
+        pub(super) unsafe extern "C" fn $name($(_: $argument),*) -> c_int {
+            unsupported(stringify!($name))
+        }
+    )+};
+}
+
+unsupported! {
+    register_recv_callback(c_int, Option<RecvCallback>, *mut c_void);
+    socketxtreme_poll(c_int, *mut Completion, c_uint, c_int);
+    get_socket_rings_num(c_int);
+    get_socket_rings_fds(c_int, *mut c_int, c_int);
+    get_socket_tx_ring_fd(c_int, *mut sockaddr, socklen_t);
+    socketxtreme_free_vma_packets(*mut PacketDesc, c_int);
+    buff(*mut Buff);
+    vma_add_ring_profile(*mut RingTypeAttr, *mut c_int);
+    get_socket_network_header(c_int, *mut c_void, *mut u16);
+    get_ring_direct_descriptors(c_int, *mut c_void);
+    register_memory_on_ring(c_int, *mut c_void, size_t, *mut u32);
+    deregister_memory_on_ring(c_int, *mut c_void, size_t);
+    vma_modify_ring(*mut ModifyRingAttr);
+    ioctl(*mut c_void, size_t);
+}
