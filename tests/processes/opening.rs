@@ -180,28 +180,36 @@ fn a_connection_of_a_held_interface_goes_over_when_that_is_free() {
     goes_on(&mut client, 2);
 }
 
-const GOING_OVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/going_over.py");
+/// What a program of `tests/programs` says in the end, which it waits for.
+fn said(pair: &Pair, program: &str, seconds: &[&str]) -> String {
+    let program = format!("{}/programs/{program}.py", env!("CARGO_MANIFEST_DIR"));
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args([&program, &Pair::ADDRESS_A.to_string(), &PORT.to_string()]);
+    command.args(seconds);
+    command.envs([NO_WAIT]).env("VMA_TRACELEVEL", "debug");
+    let mut client = Accelerated::start(command).unwrap();
+    let is_done = eventually(SOON, || client.process().stdout().ends_with('\n'));
+    let log = client.process().stderr();
+    assert!(is_done, "{log}");
+    assert!(log.contains("connects in the kernel"), "{log}");
+    assert!(log.contains("past the kernel by"), "{log}");
+    client.process().stdout()
+}
 
 #[test]
 fn nothing_is_lost_on_the_way_over() {
     let pair = or_skip!(Namespaces::pair());
     echo_streams(&pair.a, Pair::ADDRESS_A, PORT).unwrap();
     for _ in 0..3 {
-        let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
-        command.arg(GOING_OVER);
-        command.args([&Pair::ADDRESS_A.to_string(), &PORT.to_string(), "1"]);
-        command.envs([NO_WAIT]).env("VMA_TRACELEVEL", "debug");
-        let mut client = Accelerated::start(command).unwrap();
-        let is_done = eventually(SOON, || client.process().stdout().ends_with('\n'));
-        assert!(is_done, "{}", client.process().stderr());
-        let said = client.process().stdout();
-        assert!(said.contains("ok"), "{said}");
-        let log = client.process().stderr();
-        assert!(
-            log.contains("connects in the kernel") && log.contains("past the kernel by"),
-            "{log}"
-        );
+        assert_eq!(said(&pair, "going_over", &["1"]), "ok\n");
     }
+}
+
+#[test]
+fn what_a_child_has_stays_with_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    echo_streams(&pair.a, Pair::ADDRESS_A, PORT).unwrap();
+    assert_eq!(said(&pair, "going_over_forked", &[]), "ok\n");
 }
 
 /// Binds, and has a user namespace of its own at once: for processes of one thread.
