@@ -27,7 +27,7 @@ pub use backend::{
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};
 pub use helper_thread::{spawn, threads_begin_with};
-pub use lock::{Lock, LockGuard, ThreadMode};
+pub use lock::{Lock, LockGuard, Rank, ThreadMode};
 pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool};
 pub use prefetch::{prefetch, prefetch_early};

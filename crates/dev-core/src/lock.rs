@@ -10,6 +10,9 @@
 //! A thread must not take a lock that it holds; the entry guard of the library passes calls from
 //! signal handlers through to the kernel for that reason.
 
+#[path = "lock/rank.rs"] // The models include this file from another place.
+mod rank;
+
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,6 +22,8 @@ pub use crate::sync::thread_token;
 use crate::sync::{
     AtomicBool, AtomicUsize, Futex, Ordering, SPINS_BEFORE_YIELD, membarrier, owner_fence, relax,
 };
+use rank::Place;
+pub use rank::Rank;
 pub use vma_config::ThreadMode;
 
 /// A value and the lock that guards it.
@@ -30,6 +35,7 @@ pub struct Lock<T> {
     /// 0 free, 1 held, 2 held and somebody sleeps on it.
     state: Futex,
     mode: ThreadMode,
+    place: Place,
     value: UnsafeCell<T>,
 }
 
@@ -57,13 +63,23 @@ impl<T> Lock<T> {
             } else {
                 mode
             },
+            place: Place::default(),
             value: UnsafeCell::new(value),
+        }
+    }
+
+    /// The same lock, which has a place in the order of locks.
+    pub fn ranked(self, rank: Rank) -> Self {
+        Self {
+            place: Place::of(rank),
+            ..self
         }
     }
 
     /// Waits until the value is free and takes it.
     #[inline]
     pub fn lock(&self) -> LockGuard<'_, T> {
+        self.place.taken(true);
         match self.try_biased() {
             Some(guard) => guard,
             None => self.lock_shared(),
@@ -73,6 +89,13 @@ impl<T> Lock<T> {
     /// Takes the value if nobody else has it.
     #[inline]
     pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+        let guard = self.try_to_take()?;
+        self.place.taken(false);
+        Some(guard)
+    }
+
+    #[inline]
+    fn try_to_take(&self) -> Option<LockGuard<'_, T>> {
         if let Some(guard) = self.try_biased() {
             return Some(guard);
         }
@@ -94,6 +117,12 @@ impl<T> Lock<T> {
     /// The same where the value may belong to another thread that has not been here for long: it is
     /// everybody's from here on. Waits for that thread only if it is inside at this moment.
     pub fn try_lock_from_owner(&self) -> Option<LockGuard<'_, T>> {
+        let guard = self.try_to_take_from_owner()?;
+        self.place.taken(false);
+        Some(guard)
+    }
+
+    fn try_to_take_from_owner(&self) -> Option<LockGuard<'_, T>> {
         if let Some(guard) = self.try_biased() {
             return Some(guard);
         }
@@ -265,6 +294,7 @@ impl<T> Drop for LockGuard<'_, T> {
         } else {
             self.lock.unlock_shared();
         }
+        self.lock.place.given();
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vma_config::MemoryKind;
 
-use crate::lock::{Lock, ThreadMode};
+use crate::lock::{Lock, Rank, ThreadMode};
 use crate::memory::FrameMemory;
 use crate::prefetch::prefetch;
 
@@ -100,7 +100,7 @@ impl FramePool {
             memory,
             frame_bytes,
             frame_count,
-            free: Lock::new(mode, free),
+            free: Lock::new(mode, free).ranked(Rank::Pool),
             exhausted: AtomicU64::new(0),
             scarce: AtomicBool::new(false),
         })

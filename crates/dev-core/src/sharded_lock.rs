@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crate::lock::{Lock, LockGuard, ThreadMode};
+use crate::lock::{Lock, LockGuard, Rank, ThreadMode};
 
 /// Two cache lines at a time come into a core's cache.
 #[repr(align(128))]
@@ -32,9 +32,11 @@ impl<C, P> ShardedLock<C, P> {
     pub fn new(mode: ThreadMode, common: C, first: P, others: impl IntoIterator<Item = P>) -> Self {
         let others = others.into_iter();
         Self {
-            first: Apart(Lock::new(mode, first)),
+            first: Apart(Lock::new(mode, first).ranked(Rank::Receiving)),
             common: Apart(UnsafeCell::new(common)),
-            others: others.map(|part| Apart(Lock::new(mode, part))).collect(),
+            others: others
+                .map(|part| Apart(Lock::new(mode, part).ranked(Rank::Receiving)))
+                .collect(),
         }
     }
 

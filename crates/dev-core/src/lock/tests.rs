@@ -91,3 +91,23 @@ fn what_belongs_to_a_thread_that_is_not_inside_can_be_taken() {
         assert!(lock.try_lock_from_owner().is_none(), "{mode:?}");
     }
 }
+
+#[test]
+#[cfg(debug_assertions)]
+fn locks_are_taken_in_their_order() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    let lock = |rank| Lock::new(ThreadMode::SpinLock, ()).ranked(rank);
+    let (ring, socket, pool) = (lock(Rank::Receiving), lock(Rank::Socket), lock(Rank::Pool));
+    let other = lock(Rank::Receiving);
+    let is_taken = |lock: &Lock<()>| catch_unwind(AssertUnwindSafe(|| drop(lock.lock()))).is_ok();
+    let rings = (ring.lock(), other.lock());
+    assert!(is_taken(&socket) && is_taken(&pool));
+    drop(rings);
+    let held = socket.lock();
+    assert!(is_taken(&pool) && !is_taken(&ring) && !is_taken(&lock(Rank::Socket)));
+    // Who does not wait may take any.
+    assert!(ring.try_lock().is_some());
+    drop(held);
+    assert!(is_taken(&ring));
+}

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use dev_core::{Lock, ThreadMode};
+use dev_core::{Lock, Rank, ThreadMode};
 use libc::c_int;
 use links::family::Family;
 use stats::{SocketSlot, SocketStats};
@@ -89,7 +89,7 @@ impl<S: Stack> TcpSocket<S> {
         Self {
             // Of a socket in user space the kernel socket knows nothing.
             core: SocketCore::new(0, overflow, shared),
-            role: Lock::new(mode, Role::None),
+            role: Lock::new(mode, Role::None).ranked(Rank::Socket),
             globals,
             timer: OnceLock::new(),
             options_set: Mutex::default(),

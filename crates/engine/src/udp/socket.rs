@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dev_core::{Frame, FramePool, Lock};
+use dev_core::{Frame, FramePool, Lock, Rank};
 use libc::c_int;
 use links::delivery::Arrival;
 use links::family::Family;
@@ -67,7 +67,7 @@ impl<S: Stack> UdpSocket<S> {
         Self {
             // The kernel socket knows when sending is possible, and of errors.
             core: SocketCore::new(events::OUT, overflow, shared),
-            receive: Lock::new(mode, ReceiveQueue::new()),
+            receive: Lock::new(mode, ReceiveQueue::new()).ranked(Rank::Socket),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
             receiver: AtomicUsize::new(0),

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use dev_core::{Backend, Lock, ThreadMode};
+use dev_core::{Backend, Lock, Rank, ThreadMode};
 use stats::RingStats;
 
 use crate::doorbell::Doorbell;
@@ -29,7 +29,7 @@ impl<B: Backend> SendRing<B> {
         stats: &'static RingStats,
     ) -> Self {
         Self {
-            tx: Lock::new(mode, tx),
+            tx: Lock::new(mode, tx).ranked(Rank::Sending),
             kick,
             doorbell: Doorbell::default(),
             kick_pending: AtomicBool::new(false),
