@@ -2,7 +2,7 @@
 //! what has gone on with the kernel meanwhile goes over.
 
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
@@ -210,6 +210,40 @@ fn what_a_child_has_stays_with_the_kernel() {
     let pair = or_skip!(Namespaces::pair());
     echo_streams(&pair.a, Pair::ADDRESS_A, PORT).unwrap();
     assert_eq!(said(&pair, "going_over_forked", &[]), "ok\n");
+}
+
+/// Fills the way to a peer that reads nothing, and waits for its answer.
+const STALLED: &str = r"
+import os, socket, sys, threading, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+s.setblocking(False)
+try:
+    while True:
+        s.send(b'x' * 65536)
+except BlockingIOError:
+    s.setblocking(True)
+threading.Thread(target=s.recv, args=(1,), daemon=True).start()
+time.sleep(0.5)
+before = time.process_time()
+time.sleep(1)
+print('idle' if time.process_time() - before < 0.2 else 'busy', flush=True)
+sys.stdin.readline()
+os._exit(0)
+";
+
+/// The connection cannot come over while its octets are not acknowledged.
+#[test]
+fn who_waits_for_a_stalled_peer_does_not_look_all_the_time() {
+    let pair = or_skip!(Namespaces::pair());
+    let listen = || TcpListener::bind((Pair::ADDRESS_A, PORT)).unwrap();
+    let _never_accepts = pair.a.enter(listen);
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", STALLED, &Pair::ADDRESS_A.to_string()]);
+    command.arg(PORT.to_string()).envs([NO_WAIT]);
+    let mut client = Accelerated::start(command).unwrap();
+    let is_done = eventually(SOON, || client.process().stdout().ends_with('\n'));
+    assert!(is_done, "{}", client.process().stderr());
+    assert_eq!(client.process().stdout(), "idle\n");
 }
 
 /// Binds, and has a user namespace of its own at once: for processes of one thread.

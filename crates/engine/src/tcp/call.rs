@@ -315,7 +315,7 @@ impl<S: TcpStack> TcpSocket<S> {
             0 => self.look() & (wanted | events::ALWAYS) != 0,
             len => self.shows_more_than(len),
         };
-        let has_news = is_ready || self.waiting.is_to_look();
+        let has_news = is_ready || self.waiting.is_called();
         if has_news || self.generation() != call.generation || self.is_committed() {
             let _ = sleep.end();
             return None;

@@ -156,7 +156,7 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// The interface may be there. Who sleeps looks. Under the control lock.
     pub(super) fn may_come(&self) {
-        self.waiting.look_again();
+        self.waiting.call();
         self.readiness.sleepers.wake_all();
     }
 }

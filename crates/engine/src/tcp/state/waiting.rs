@@ -1,6 +1,6 @@
 //! A connection that is the kernel's until an interface is free, or open.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ::tcp::Options;
@@ -11,8 +11,12 @@ use crate::tcp::egress::Headers;
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct Waiting {
     is_waiting: AtomicBool,
-    /// The interface may be there: the next call looks.
-    may_go_over: AtomicBool,
+    /// The interface may be there: the next call looks whether the connection can go over, at most
+    /// once a tick of the clock.
+    is_to_look: AtomicBool,
+    looked_nsec: AtomicU64,
+    /// It has just come to be there: nobody sleeps before that was looked for.
+    is_called: AtomicBool,
     /// The socket's options before it was connected. Of some a connected one says something else.
     began_with: Mutex<Option<(Options, Headers)>>,
 }
@@ -23,13 +27,14 @@ impl Waiting {
             .began_with
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(options);
-        self.may_go_over.store(true, Ordering::Release);
+        self.call();
         self.is_waiting.store(true, Ordering::Release);
     }
 
     pub(in crate::tcp) fn end(&self) {
         self.is_waiting.store(false, Ordering::Release);
-        self.may_go_over.store(false, Ordering::Relaxed);
+        self.is_to_look.store(false, Ordering::Relaxed);
+        self.is_called.store(false, Ordering::Relaxed);
     }
 
     #[inline]
@@ -44,16 +49,31 @@ impl Waiting {
             .clone()
     }
 
+    /// The interface may be there.
+    pub(in crate::tcp) fn call(&self) {
+        self.is_to_look.store(true, Ordering::SeqCst);
+        self.is_called.store(true, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(in crate::tcp) fn is_called(&self) -> bool {
+        self.is_called.load(Ordering::SeqCst)
+    }
+
+    /// The connection could not go over in this moment.
     pub(in crate::tcp) fn look_again(&self) {
-        self.may_go_over.store(true, Ordering::SeqCst);
+        self.is_to_look.store(true, Ordering::SeqCst);
     }
 
-    pub(in crate::tcp) fn is_to_look(&self) -> bool {
-        self.may_go_over.load(Ordering::SeqCst)
-    }
-
-    /// In this order: what comes to be while the caller looks is looked for again.
+    /// Whether the caller is to look. What comes to be while it does is looked for again.
     pub(in crate::tcp) fn begin_look(&self) -> bool {
-        self.is_to_look() && self.may_go_over.swap(false, Ordering::SeqCst)
+        let now = sys::tick_nsec();
+        let is_due = self.is_called() || self.looked_nsec.load(Ordering::Relaxed) != now;
+        if !is_due || !self.is_to_look.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        self.is_called.store(false, Ordering::SeqCst);
+        self.looked_nsec.store(now, Ordering::Relaxed);
+        true
     }
 }
