@@ -104,7 +104,9 @@ pub fn kernel_connection(fd: c_int) -> Result<KernelConnection, Errno> {
         has_sack: has(TCPI_OPT_SACK),
         has_ecn: has(TCPI_OPT_ECN),
         timestamp: match has(TCPI_OPT_TIMESTAMPS) {
-            true => Some(tcp_option(libc::TCP_TIMESTAMP)?.cast_unsigned()),
+            // The lowest bit says its unit: 0 is milliseconds, and the value may be one more. What
+            // was sent last must not be later than what is sent next (RFC 7323 §5).
+            true => Some(tcp_option(libc::TCP_TIMESTAMP)?.cast_unsigned() | 1),
             false => None,
         },
         snd_nxt: number(RepairQueue::Send)?,
