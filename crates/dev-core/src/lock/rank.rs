@@ -1,7 +1,7 @@
 //! The order of locks, checked while they are taken in builds with debug assertions.
 
-/// Where a lock stands in the order: a thread takes one only while it holds none of the same rank or
-/// a later one, or it may wait for another that waits for it.
+/// Where a lock stands in the order: a thread takes one only while it holds none of the same rank
+/// or a later one, or it may wait for another that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// A receiving ring, and the tables of an interface.
