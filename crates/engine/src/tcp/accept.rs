@@ -16,6 +16,7 @@ use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
 use crate::tcp::globals::can_repair;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::stream::Stream;
 
 /// What came of an attempt at an `accept(2)`.
 #[derive(Debug)]
@@ -113,21 +114,12 @@ impl<S: TcpStack> TcpSocket<S> {
         let mut is_here = socket.claim();
         let took = is_here
             && interface.take_over(&flow, socket.into(), || {
-                let mut listener = self.role.lock();
-                let Role::Listener(listening) = &mut *listener else {
+                let Some(mut stream) = self.take_accepted(key, socket) else {
                     is_here = false;
                     return;
                 };
-                let syn = listening.take_syn(key);
-                match listening.accepted(key, &self.core) {
-                    Some(mut stream) => {
-                        listening.habit.accepts();
-                        *socket.wishes.syn() = syn;
-                        stream.listener = Some((self.into(), self.generation()));
-                        *socket.role.lock() = Role::Stream(stream);
-                    }
-                    None => is_here = false,
-                }
+                stream.listener = Some((self.into(), self.generation()));
+                *socket.role.lock() = Role::Stream(stream);
             });
         if !took || !is_here {
             if took {
@@ -152,6 +144,24 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.silence(true);
         socket.begin_accepted(host);
         Some(Ok((fd, peer)))
+    }
+
+    /// Takes a connection out of the listener's, for a socket, which gets the headers of its SYN if
+    /// they are kept.
+    fn take_accepted(
+        &self,
+        key: (SocketAddr, SocketAddr),
+        socket: &Self,
+    ) -> Option<Box<Stream<S>>> {
+        let mut role = self.role.lock();
+        let Role::Listener(listening) = &mut *role else {
+            return None;
+        };
+        let syn = listening.take_syn(key);
+        let stream = listening.accepted(key, &self.core)?;
+        listening.habit.accepts();
+        *socket.wishes.syn() = syn;
+        Some(stream)
     }
 
     /// The kernel's socket has accepted a connection, at `fd`. It may have come from the listener
