@@ -11,9 +11,7 @@ use links::family::{canonical, local_address};
 use links::interface::Interface;
 use links::reason::Reason;
 
-use ::tcp::{
-    Connection, Ecn, RepairTimestamps, RepairWindow, SeqNumber, Snapshot, State, WindowScales,
-};
+use ::tcp::{Connection, Ecn, RepairTimestamps, SeqNumber, Snapshot, State, WindowScales};
 use dev_core::{Flow, Protocol};
 use libc::c_int;
 use sys::streams;
@@ -328,7 +326,6 @@ impl<S: TcpStack> TcpSocket<S> {
 
 /// A quiet connection of the kernel's.
 fn snapshot_of(numbers: &KernelConnection, options: &tcp::Options) -> Snapshot<Received> {
-    let [snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup] = numbers.window;
     let snd_nxt = SeqNumber(numbers.snd_nxt);
     Snapshot {
         state: State::Established,
@@ -339,13 +336,7 @@ fn snapshot_of(numbers: &KernelConnection, options: &tcp::Options) -> Snapshot<R
         rcv_nxt: SeqNumber(numbers.rcv_nxt),
         unread: Vec::new(),
         urgent: None,
-        window: RepairWindow {
-            snd_wl1: SeqNumber(snd_wl1),
-            snd_wnd,
-            max_window,
-            rcv_wnd,
-            rcv_wup: SeqNumber(rcv_wup),
-        },
+        window: numbers.window.into(),
         peer_mss: numbers.peer_mss,
         window_scales: numbers
             .window_scales

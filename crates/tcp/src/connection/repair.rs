@@ -100,6 +100,19 @@ pub struct RepairWindow {
     pub rcv_wup: SeqNumber,
 }
 
+impl From<[u32; 5]> for RepairWindow {
+    /// What `TCP_REPAIR_WINDOW` returns: `struct tcp_repair_window`.
+    fn from([snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup]: [u32; 5]) -> Self {
+        Self {
+            snd_wl1: SeqNumber(snd_wl1),
+            snd_wnd,
+            max_window,
+            rcv_wnd,
+            rcv_wup: SeqNumber(rcv_wup),
+        }
+    }
+}
+
 /// The timestamps option's clock (`TCP_TIMESTAMP`), and what the peer's showed last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairTimestamps {

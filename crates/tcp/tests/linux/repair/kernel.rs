@@ -8,9 +8,7 @@ use std::net::{Shutdown, SocketAddrV4, TcpStream};
 
 use libc::c_int;
 use socket2::{Domain, Socket, Type};
-use tcp::{
-    Flags, Header, RepairTimestamps, RepairWindow, SeqNumber, Snapshot, State, WindowScales,
-};
+use tcp::{Flags, Header, RepairTimestamps, SeqNumber, Snapshot, State, WindowScales};
 use testkit::{Namespace, Tun};
 use wire::tcp::{Options, Template, Timestamps};
 
@@ -39,7 +37,6 @@ pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
 
     let mut window = [0; 5];
     get(&stream, libc::TCP_REPAIR_WINDOW, &mut window)?;
-    let [snd_wl1, snd_wnd, max_window, rcv_wnd, rcv_wup] = window;
     let peer_mss = integer(&stream, libc::TCP_MAXSEG)?;
     let value = integer(&stream, libc::TCP_TIMESTAMP)?;
     let [snd, rcv] = [
@@ -61,13 +58,7 @@ pub(crate) fn take_out(stream: TcpStream) -> io::Result<Snapshot<Vec<u8>>> {
             vec![unread]
         },
         urgent: None,
-        window: RepairWindow {
-            snd_wl1: SeqNumber(snd_wl1),
-            snd_wnd,
-            max_window,
-            rcv_wnd,
-            rcv_wup: SeqNumber(rcv_wup),
-        },
+        window: window.into(),
         peer_mss: u16::try_from(peer_mss).expect("an MSS"),
         window_scales: has_option(TCPI_OPT_WSCALE).then_some(WindowScales { snd, rcv }),
         has_sack: has_option(TCPI_OPT_SACK),
