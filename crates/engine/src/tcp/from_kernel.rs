@@ -6,8 +6,9 @@
 //! numbers. Until the last step all of it can be taken back.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
-use links::family::{canonical, local_address};
+use links::family::canonical;
 use links::interface::Interface;
 use links::reason::Reason;
 
@@ -20,11 +21,8 @@ use sys::{KernelConnection, Progress};
 use crate::sockets::host::Host;
 use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
-use crate::tcp::connect::begin::leaves_by_an_interface;
-use crate::tcp::device::is_on;
+use crate::tcp::connect::begin::{UNKNOWN_OPTION, local_end};
 use crate::tcp::egress::{Egress, Headers, path_to};
-use crate::tcp::offload::client_rule;
-use crate::tcp::options::OWNER;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::moving::Moving;
 use crate::tcp::stream::{Outcome, Stream};
@@ -168,25 +166,12 @@ impl<S: TcpStack> TcpSocket<S> {
     ) -> Result<Coming, Taken> {
         let since = |(options, _)| self.options_since(options);
         let Some((options, headers)) = self.waiting.began_with().and_then(since) else {
-            let why = "an option of the socket is not known here";
-            return Err(Taken::Never(Reason::Option, why));
+            return Err(Taken::Never(Reason::Option, UNKNOWN_OPTION));
         };
-        if sys::has_owner(fd) {
-            return Err(Taken::Never(Reason::Option, OWNER));
+        if let Some((reason, detail)) = self.hindrance(fd) {
+            return Err(Taken::Never(reason, detail));
         }
-        if let Some(call) = self.globals.rights_went() {
-            return Err(Taken::Never(Reason::RightsGone, call));
-        }
-        let Some(local) = local_address(fd) else {
-            return Err(Taken::Never(Reason::Route, ""));
-        };
-        if client_rule(host.rules(), peer, Some(local)).is_some() {
-            return Err(Taken::Never(Reason::Rule, ""));
-        }
-        let is_there = device == 0 || is_on(host, device, local.ip());
-        if !is_there || !leaves_by_an_interface(local, peer) {
-            return Err(Taken::Never(Reason::Route, ""));
-        }
+        let local = local_end(host, fd, peer, device).map_err(|why| Taken::Never(why, ""))?;
         let protocol = Protocol::Tcp;
         Ok(Coming {
             fd,
@@ -267,10 +252,7 @@ impl<S: TcpStack> TcpSocket<S> {
             connection, ends, interface, no_egress, headers, user, counted,
         );
         let mut stream = Box::new(stream.bound_to(coming.device));
-        let inode = self
-            .kernel_socket
-            .inode
-            .load(std::sync::atomic::Ordering::Relaxed);
+        let inode = self.kernel_socket.inode.load(Ordering::Relaxed);
         stream.show(
             self.globals.segment.claim_tcp_connection(),
             coming.fd,

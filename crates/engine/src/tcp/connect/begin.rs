@@ -22,6 +22,8 @@ use crate::tcp::options::OWNER;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::stream::Stream;
 
+pub(in crate::tcp) const UNKNOWN_OPTION: &str = "an option of the socket is not known here";
+
 /// How a connection has begun.
 pub(super) enum Begun {
     Here,
@@ -82,16 +84,10 @@ impl<S: TcpStack> TcpSocket<S> {
             return Begun::Refused(errno);
         }
         streams::share_port(fd, kernels.reuses_address);
-        let Some(local) = local_address(fd) else {
-            return kernels.undone(Reason::Route);
+        let local = match local_end(host, fd, peer, device) {
+            Ok(local) => local,
+            Err(reason) => return kernels.undone(reason),
         };
-        if client_rule(host.rules(), peer, Some(local)).is_some() {
-            return kernels.undone(Reason::Rule);
-        }
-        let is_there = device == 0 || is_on(host, device, local.ip());
-        if !is_there || !leaves_by_an_interface(local, peer) {
-            return kernels.undone(Reason::Route);
-        }
         if !self.claim() {
             return kernels.undone(Reason::Forked);
         }
@@ -101,17 +97,13 @@ impl<S: TcpStack> TcpSocket<S> {
     /// Takes the options that the connection is to have, and puts the kernel's socket in repair.
     fn repair(&self, fd: c_int) -> Result<Repaired, Begun> {
         let Some((wanted, headers)) = self.options_before_connection() else {
-            let why = "an option of the socket is not known here";
-            return Err(Begun::Not(Reason::Option, why));
+            return Err(Begun::Not(Reason::Option, UNKNOWN_OPTION));
         };
-        if sys::has_owner(fd) {
-            return Err(Begun::Not(Reason::Option, OWNER));
+        if let Some((reason, detail)) = self.hindrance(fd) {
+            return Err(Begun::Not(reason, detail));
         }
         // The repair changes that, and its end takes it away: see `streams::share_port`.
         let reuses_address = self.attachment().reuses_address();
-        if let Some(call) = self.globals.rights_went() {
-            return Err(Begun::Not(Reason::RightsGone, call));
-        }
         if streams::repair_begins(fd).is_err() {
             return Err(Begun::Not(Reason::Repair, ""));
         }
@@ -125,6 +117,15 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             reuses_address,
         })
+    }
+
+    /// What keeps the kernel's socket from going under repair.
+    pub(in crate::tcp) fn hindrance(&self, fd: c_int) -> Option<(Reason, &'static str)> {
+        if sys::has_owner(fd) {
+            return Some((Reason::Option, OWNER));
+        }
+        let call = self.globals.rights_went()?;
+        Some((Reason::RightsGone, call))
     }
 
     /// From here on the connection is made here.
@@ -202,9 +203,29 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
+/// The local address of a connection that the kernel's socket has, if the connection can be here;
+/// otherwise why not.
+pub(in crate::tcp) fn local_end<S: TcpStack>(
+    host: &Host<S>,
+    fd: c_int,
+    peer: SocketAddr,
+    device: u32,
+) -> Result<SocketAddr, Reason> {
+    let local = local_address(fd).ok_or(Reason::Route)?;
+    if client_rule(host.rules(), peer, Some(local)).is_some() {
+        return Err(Reason::Rule);
+    }
+    let is_there = device == 0 || is_on(host, device, local.ip());
+    if is_there && leaves_by_an_interface(local, peer) {
+        Ok(local)
+    } else {
+        Err(Reason::Route)
+    }
+}
+
 /// Whether packets between these go by an interface, and the local address can be bound again: a
 /// host without other addresses sends to any network from its link-local one, and the socket is
 /// bound to no interface.
-pub(in crate::tcp) fn leaves_by_an_interface(local: SocketAddr, peer: SocketAddr) -> bool {
+fn leaves_by_an_interface(local: SocketAddr, peer: SocketAddr) -> bool {
     !local.ip().is_loopback() && local.ip() != peer.ip() && !has_no_link(local)
 }
