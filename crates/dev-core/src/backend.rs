@@ -59,6 +59,17 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         rings: RingsMax,
     ) -> Result<Port<Self>, OpenError>;
 
+    /// Has a broker give this process a part of an interface that it serves, or opens for it.
+    /// `None`: there is no broker.
+    fn join(
+        &self,
+        _link: &LinkSpec,
+        _pool: &'static FramePool,
+        _rings: RingsMax,
+    ) -> Option<Result<Port<Self>, OpenError>> {
+        None
+    }
+
     /// How many threads the back-end has.
     fn threads(&self) -> u32 {
         0

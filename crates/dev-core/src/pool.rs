@@ -5,6 +5,7 @@
 //! device names it again in a descriptor.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vma_config::MemoryKind;
@@ -51,6 +52,9 @@ impl Frame {
         self.len |= CONTINUES;
     }
 }
+
+/// Bytes in front of the data that [`FramePool::fill`] takes along.
+pub const IN_FRONT: u16 = 16;
 
 /// The frames of the process, shared by all its rings.
 #[derive(Debug)]
@@ -249,6 +253,25 @@ impl FramePool {
         // SAFETY: mapped (above); the chunks are two, and nobody else has their tokens.
         unsafe { from.copy_to_nonoverlapping(to, front + frame.len()) };
         Some(copy)
+    }
+
+    /// Copies `len` bytes into a frame, and what lies in front of them, [`IN_FRONT`] bytes, in
+    /// front of its data. What does not fit is cut off.
+    ///
+    /// # Safety
+    /// All of that is readable. Others may write to it meanwhile: then nobody knows what is copied.
+    #[inline]
+    pub unsafe fn fill(&self, frame: &mut Frame, from: NonNull<u8>, len: usize) {
+        self.set_len(frame, len.min(usize::from(self.frame_bytes - IN_FRONT)));
+        frame.offset = IN_FRONT;
+        let (len, front) = (frame.len(), usize::from(IN_FRONT));
+        // SAFETY: the chunk begins that much before the data, and lies inside the mapping.
+        let to = unsafe { self.memory.base().add(self.start(frame) - front) };
+        // SAFETY: readable (the caller's promise).
+        let from = unsafe { from.sub(front) };
+        // SAFETY: readable, and mapped (above); the only token of the chunk is borrowed mutably, so
+        // the two do not overlap.
+        unsafe { from.copy_to_nonoverlapping(to, front + len) };
     }
 
     /// The data of a frame for changing in place.

@@ -3,20 +3,17 @@
 //! that the program opens meanwhile would have the next number. The thread has a table of
 //! descriptors of its own, and sends what it has made.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc;
 use std::sync::{Mutex, PoisonError};
 
 use descriptors::{OwnDescriptor, room_for_closed};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::bpf::link::{AttachError, AttachMode, XdpLink};
 use crate::bpf::program::Program;
+use crate::fds;
 
 /// The way to the thread, once there is one.
 #[derive(Debug, Default)]
@@ -55,11 +52,11 @@ impl Attacher {
         let socket = known.as_ref().map(|thread| thread.socket.as_fd());
         let asked = socket.filter(|socket| {
             let request = [ifindex.to_ne_bytes(), mode.flags().to_ne_bytes()].concat();
-            send(*socket, &request, Some(program.as_fd())).is_ok()
+            fds::send(*socket, &request, &[program.as_fd()]).is_ok()
         });
         meanwhile();
         let mut answer = [0; ANSWER_BYTES];
-        let answered = asked.map(|socket| receive(socket, &mut answer));
+        let answered = asked.map(|socket| receive_one(socket, &mut answer));
         let made = match (answered, i32::from_ne_bytes(answer)) {
             (Some(Ok((ANSWER_BYTES, Some(link)))), _) => Ok(OwnDescriptor::new(link)),
             (Some(Ok((ANSWER_BYTES, None))), errno) if errno != 0 => {
@@ -128,7 +125,7 @@ fn leave_table(kept: i32) -> bool {
 /// The thread.
 fn serve(socket: BorrowedFd<'_>) {
     let mut request = [0; REQUEST_BYTES];
-    while let Ok((REQUEST_BYTES, Some(program))) = receive(socket, &mut request) {
+    while let Ok((REQUEST_BYTES, Some(program))) = receive_one(socket, &mut request) {
         let [a, b, c, d, e, f, g, h] = request;
         let (ifindex, flags) = (
             u32::from_ne_bytes([a, b, c, d]),
@@ -137,37 +134,14 @@ fn serve(socket: BorrowedFd<'_>) {
         let made = XdpLink::make(program.as_fd(), ifindex, flags);
         let errno = made.as_ref().err().and_then(io::Error::raw_os_error);
         let link = made.as_ref().ok().map(AsFd::as_fd);
-        if send(socket, &errno.unwrap_or(0).to_ne_bytes(), link).is_err() {
+        if fds::send(socket, &errno.unwrap_or(0).to_ne_bytes(), link.as_slice()).is_err() {
             return;
         }
     }
 }
 
-fn send(socket: BorrowedFd<'_>, bytes: &[u8], with: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut along = SendAncillaryBuffer::new(&mut space);
-    let fds = with.as_slice();
-    if !fds.is_empty() {
-        along.push(SendAncillaryMessage::ScmRights(fds));
-    }
-    sendmsg(
-        socket,
-        &[IoSlice::new(bytes)],
-        &mut along,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
-}
-
 /// How many bytes have come, and what has come along.
-fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut along = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut along, flags)?;
-    let fd = along.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    Ok((received.bytes, fd))
+fn receive_one(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let (count, fds) = fds::receive(socket, bytes)?;
+    Ok((count, fds.into_iter().next()))
 }

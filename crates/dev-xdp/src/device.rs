@@ -4,14 +4,13 @@ mod queue_sockets;
 mod sizes;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Admission, Backend, FramePool, LinkSpec, Merging, OpenError, Port, RingsMax};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, OpenError, Port, RingsMax};
 
 use vma_config::XdpMode;
 
@@ -23,17 +22,17 @@ use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::bpf::skb_notes::{Held, NotesError, SkbNotes};
 use crate::ethtool;
 use crate::flow_rules::FlowRules;
+use crate::frame_space::{HEADROOM_BYTES, mtu_max};
 use crate::metadata_source::{self, MetadataSource, Needed};
+use crate::modes::{has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
+use crate::shared::join::join;
 use crate::steering::XdpSteering;
+use crate::table::{FLOW_CAPACITY, Table};
 use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
 use queue_sockets::{Counts, QueueSockets};
-use sizes::{faster_in_generic_mode, has_partial_checksums};
 
-/// Space that the kernel keeps free in front of a received packet (`XDP_PACKET_HEADROOM`).
-pub(crate) const HEADROOM_BYTES: u32 = 256;
-const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Frames that an open interface keeps ready for receiving, over all its queues: at most half of
 /// those that are free. They bridge the time in which the program does not run: 30 ms of 133,000
 /// packets a second are 4,096, which is half of the default pool. The queues of 200 sockets of the
@@ -43,13 +42,11 @@ const RX_FRAMES_PER_QUEUE_MIN: u32 = 64;
 /// Entries of each TX ring, and of all together if the pool is small.
 const TX_ENTRIES: u32 = 1024;
 const TX_ENTRIES_MIN: u32 = 64;
-/// Flows of one interface that the program can know.
-const FLOW_CAPACITY: u32 = 65_536;
 
 /// The AF_XDP back-end.
 #[derive(Debug)]
 pub struct XdpBackend {
-    mode: XdpMode,
+    pub(crate) mode: XdpMode,
     prefetch_bytes: usize,
     /// A bound socket with the pool's memory registered, for later sockets to share, and whether it
     /// takes packets in pieces: those that share its memory do, too.
@@ -63,6 +60,8 @@ pub struct XdpBackend {
     vouch: Mutex<Option<Vouch>>,
     /// Where it is written down what a card keeps of a process that is killed.
     directory: Option<PathBuf>,
+    /// Where a broker listens that opens interfaces for several processes.
+    broker: Option<PathBuf>,
 }
 
 impl XdpBackend {
@@ -78,7 +77,13 @@ impl XdpBackend {
             notes: Mutex::new(Weak::new()),
             vouch: Mutex::new(None),
             directory: None,
+            broker: None,
         }
+    }
+
+    /// The same with a broker, if one listens there.
+    pub fn with_broker(self, broker: Option<PathBuf>) -> Self {
+        Self { broker, ..self }
     }
 
     /// The same with a directory for files of which later processes learn what a card has kept of
@@ -151,7 +156,7 @@ impl XdpBackend {
 
     /// How the program of an interface sees what frames do not show, and what there is to say of
     /// it.
-    fn metadata(
+    pub(crate) fn metadata(
         &self,
         link: &LinkSpec,
         driver: &str,
@@ -233,7 +238,7 @@ impl XdpBackend {
             receivers,
             senders,
             steering: XdpSteering::new(
-                Attached::new(parts, attached),
+                Table::Own(Attached::new(parts, attached)),
                 receiving,
                 slow_to_close,
                 kept,
@@ -242,7 +247,7 @@ impl XdpBackend {
             segmenter,
             partial_checksums: has_partial_checksums(driver),
             description: format!("xdp {}", attach.text()),
-            mtu_max: frame_capacity - ETHERNET_HEADER_BYTES,
+            mtu_max: mtu_max(frame_capacity),
             merging: merging(attach, in_pieces),
             note,
             queues: counts.queues,
@@ -281,6 +286,15 @@ impl Backend for XdpBackend {
         Ok(Box::new(LoopbackAdmission::begin(vouch)?))
     }
 
+    fn join(
+        &self,
+        link: &LinkSpec,
+        pool: &'static FramePool,
+        rings: RingsMax,
+    ) -> Option<Result<Port<Self>, OpenError>> {
+        join(self.broker.as_ref()?, link, pool, rings)
+    }
+
     fn threads(&self) -> u32 {
         self.attacher.threads()
     }
@@ -302,69 +316,17 @@ impl Backend for XdpBackend {
             pool,
             rings,
         };
-        let open = |attach| match attach {
-            AttachMode::Native => self.open_in_mode(&asked, attach, false),
-            // What was merged before it came here is longer than a frame.
-            AttachMode::Generic => {
-                let in_pieces = self.open_in_mode(&asked, attach, true);
-                in_pieces.or_else(|error| match error.held {
-                    true => Err(error),
-                    // Before Linux 6.6.
-                    false => self.open_in_mode(&asked, attach, false),
-                })
-            }
-        };
-        let (first, second) = match self.mode {
-            XdpMode::Native => (AttachMode::Native, None),
-            XdpMode::Generic => (AttachMode::Generic, None),
-            XdpMode::Auto if faster_in_generic_mode(&driver) => {
-                (AttachMode::Generic, Some(AttachMode::Native))
-            }
-            XdpMode::Auto => (AttachMode::Native, Some(AttachMode::Generic)),
-        };
-        open(first).or_else(|error| match second {
-            Some(second) if !error.held => match open(second) {
-                Ok(port) => Ok(Port {
-                    note: with_first(&error, first, &port.note),
-                    ..port
-                }),
-                Err(_) => Err(error),
-            },
-            _ => Err(error),
+        let open = |attach, in_pieces| self.open_in_mode(&asked, attach, in_pieces);
+        let (port, not_first) = in_some_mode(self.mode, &driver, open)?;
+        Ok(Port {
+            note: with_first(not_first, port.note),
+            ..port
         })
-    }
-}
-
-/// What becomes of packets that were merged before the program sees them.
-fn merging(attach: AttachMode, in_pieces: bool) -> Merging {
-    match attach {
-        AttachMode::Native => Merging::None,
-        AttachMode::Generic if in_pieces => Merging::InPieces,
-        AttachMode::Generic => Merging::LeftToKernel,
     }
 }
 
 fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
-}
-
-/// Why it is not the first choice, and what was said of the second.
-fn with_first(error: &OpenError, first: AttachMode, note: &str) -> String {
-    let why = format!("not {}: {} ({})", first.text(), error.what, error.remedy);
-    if note.is_empty() {
-        why
-    } else {
-        format!("{why}; {note}")
-    }
-}
-
-/// In generic mode every frame sent is a packet of the kernel's by itself; a device that cuts
-/// segments gets many as one. Without it the port works as well.
-fn segmenter(link: &LinkSpec, attach: AttachMode) -> io::Result<Option<XdpSegmenter>> {
-    if attach == AttachMode::Native || !ethtool::segments_tcp(&link.name) {
-        return Ok(None);
-    }
-    XdpSegmenter::open(link).map(Some)
 }
 
 /// Without notes, several datagrams of a kernel sender would arrive as one, and those of other
@@ -375,30 +337,5 @@ fn without_notes(error: &NotesError) -> OpenError {
         what: format!("generic mode needs the kernel's types and tracing: {error}"),
         remedy: "give the program CAP_PERFMON, on a kernel with BTF, or use VMA_XDP_MODE=native",
         locked_memory: false,
-    }
-}
-
-fn refused(what: &dyn fmt::Display, errno: Option<i32>) -> OpenError {
-    let remedy = match errno {
-        Some(libc::EPERM | libc::EACCES) => {
-            "run as root or give the program CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF"
-        }
-        Some(libc::EBUSY | libc::EEXIST) => {
-            "it is taken over when it is free; see `ip link` for the XDP program that is on it"
-        }
-        Some(libc::ENOBUFS | libc::ENOMEM) => {
-            "raise the limit of locked memory: ulimit -l unlimited"
-        }
-        Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOSYS | libc::EINVAL) => {
-            "AF_XDP with need_wakeup and bpf_link for XDP needs Linux 5.9 or later, built with \
-             CONFIG_XDP_SOCKETS"
-        }
-        _ => "see the system's message",
-    };
-    OpenError {
-        what: what.to_string(),
-        remedy,
-        locked_memory: matches!(errno, Some(libc::ENOBUFS | libc::ENOMEM)),
-        held: matches!(errno, Some(libc::EBUSY | libc::EEXIST)),
     }
 }

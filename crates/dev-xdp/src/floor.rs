@@ -8,7 +8,7 @@ use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
 
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{FlowMaps, Program};
-use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::rings::{OwnRx, OwnTx, XdpKick};
 use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
 
 /// Bytes of a frame: what a datagram of 64 bytes takes with Ethernet, IPv4 and UDP headers.
@@ -26,8 +26,8 @@ const LOST_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Floor {
     pool: FramePool,
-    rx: XdpRx,
-    tx: XdpTx,
+    rx: OwnRx,
+    tx: OwnTx,
     kick: XdpKick,
     _maps: FlowMaps,
     _link: XdpLink,
@@ -58,8 +58,8 @@ impl Floor {
         maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
         let sending = SendingXsk::open(link_index, 0, &xsk, sizes, binding)?;
         let kick = XdpKick::new(sending.fd);
-        let rx = XdpRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);
-        let tx = XdpTx::new(sending.tx, xsk.completion);
+        let rx = OwnRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);
+        let tx = OwnTx::new(sending.tx, xsk.completion);
         Ok(Self {
             pool,
             rx,

@@ -108,6 +108,19 @@ impl<T: Copy> Producer<T> {
         self.layout.size
     }
 
+    /// Of a ring whose producers take turns under a lock: goes on where the last one has stopped.
+    /// Returns how many entries the other side has not consumed yet.
+    pub(crate) fn take_turn(&mut self) -> u32 {
+        // SAFETY: the ring is live (contract of `new`).
+        self.next = unsafe { self.layout.producer.as_ref() }.load(Ordering::Acquire);
+        self.layout.size - self.refresh()
+    }
+
+    /// The number of the entry that is written next, of all so far.
+    pub(crate) fn next(&self) -> u32 {
+        self.next
+    }
+
     /// Looks at the other side again; returns the number of free entries.
     #[cold]
     fn refresh(&mut self) -> u32 {
@@ -178,6 +191,13 @@ impl<T: Copy> Consumer<T> {
         // SAFETY: the ring is live (contract of `new`).
         self.producer_seen = unsafe { self.layout.producer.as_ref() }.load(Ordering::Acquire);
         self.waiting().min(self.layout.size)
+    }
+
+    /// Of a ring whose consumers take turns under a lock: goes on where the last one has stopped.
+    pub(crate) fn take_turn(&mut self) {
+        // SAFETY: the ring is live (contract of `new`).
+        self.next = unsafe { self.layout.consumer.as_ref() }.load(Ordering::Acquire);
+        self.producer_seen = self.next;
     }
 
     /// For others who want to know whether entries wait.

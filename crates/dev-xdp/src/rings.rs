@@ -3,9 +3,11 @@
 
 mod receive;
 mod send;
+pub(crate) mod sides;
 
 #[cfg(test)]
 mod test_memory;
 
-pub use receive::{XdpRx, XdpWatch};
-pub use send::{XdpKick, XdpTx};
+pub use receive::OwnRx;
+pub use send::{OwnTx, XdpKick};
+pub use sides::{XdpRx, XdpTx, XdpWatch};

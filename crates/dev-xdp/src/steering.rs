@@ -10,11 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use descriptors::OwnDescriptor;
 use dev_core::{Flow, Protocol, Steering, at_any_address};
 
-use crate::attachment::Attached;
-use crate::bpf::BpfError;
-use crate::bpf::program::FlowMaps;
 use crate::exit;
 use crate::flow_rules::FlowRules;
+use crate::table::{FLOW_CAPACITY, Port, Table};
 use crate::xsk::{self, Mapping};
 
 /// The XDP program of an interface, and what we have put into its maps.
@@ -56,7 +54,7 @@ impl Queues {
 
 #[derive(Debug)]
 struct Steered {
-    attached: Attached,
+    table: Table,
     /// Ports that everything comes here for, at one address or, with the unspecified one, at any of
     /// the interface.
     ports: HashSet<(Protocol, SocketAddr)>,
@@ -75,7 +73,7 @@ struct Steered {
 
 impl XdpSteering {
     pub(crate) fn new(
-        attached: Attached,
+        table: Table,
         sockets: Vec<Arc<OwnDescriptor>>,
         slow_to_close: Vec<Arc<OwnDescriptor>>,
         queues: Queues,
@@ -83,7 +81,7 @@ impl XdpSteering {
     ) -> Self {
         Self {
             steered: Mutex::new(Steered {
-                attached,
+                table,
                 ports: HashSet::new(),
                 addresses: HashSet::new(),
                 exact: HashSet::new(),
@@ -108,7 +106,7 @@ impl Steered {
     /// their port is steered: else they could not go on without the port.
     fn has_room(&self) -> bool {
         let flows = self.exact.len() + self.covered.len() + self.exemptions();
-        flows < self.attached.maps().capacity() as usize
+        flows < FLOW_CAPACITY as usize
     }
 
     fn exemptions(&self) -> usize {
@@ -132,28 +130,28 @@ impl Steered {
     }
 
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
-        let protocol = flow.protocol as u8;
         let (Some(peer), Some(port)) = (flow.peer, self.port_of(flow)) else {
             return Ok(false);
         };
         if !self.has_room() {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
-        let maps = self.attached.maps();
-        maps.add_exemption(flow.local, peer, protocol)?;
+        self.table
+            .add_exemption((flow.protocol, flow.local), peer)?;
         let ends = self.exempt.entry(port).or_default();
         if ends.is_empty()
-            && let Err(error) = maps.port_has_exemptions(port.1, protocol)
+            && let Err(error) = self.table.port_has_exemptions(port)
         {
-            let _ = maps.remove_exemption(flow.local, peer, protocol);
-            return Err(error.into());
+            let _ = self
+                .table
+                .remove_exemption((flow.protocol, flow.local), peer);
+            return Err(error);
         }
         ends.insert((flow.local, peer));
         Ok(true)
     }
 
     fn end_exemption(&mut self, flow: &Flow) -> io::Result<()> {
-        let protocol = flow.protocol as u8;
         let Some(peer) = flow.peer.filter(|_| !self.exempt.is_empty()) else {
             return Ok(());
         };
@@ -167,27 +165,26 @@ impl Steered {
                 continue;
             }
             let is_last = ends.is_empty();
-            let maps = self.attached.maps();
-            taken_out(maps.remove_exemption(flow.local, peer, protocol))?;
+            self.table
+                .remove_exemption((flow.protocol, flow.local), peer)?;
             if is_last {
                 self.exempt.remove(&port);
-                maps.add(port)?;
+                self.table.add(port)?;
             }
         }
         Ok(())
     }
 
     /// The port is not steered any more: nothing is exempt from that.
-    fn end_exemptions(&mut self, port: (Protocol, SocketAddr)) -> Result<(), BpfError> {
+    fn end_exemptions(&mut self, port: Port) -> io::Result<()> {
         for (local, peer) in self.exempt.remove(&port).unwrap_or_default() {
-            let maps = self.attached.maps();
-            taken_out(maps.remove_exemption(local, peer, port.0 as u8))?;
+            self.table.remove_exemption((port.0, local), peer)?;
         }
         Ok(())
     }
 
     /// Has flows that needed no entry so far, and are `among` these, have one if they need it now.
-    fn uncover(&mut self, among: impl Fn(&Flow) -> bool) -> Result<(), BpfError> {
+    fn uncover(&mut self, among: impl Fn(&Flow) -> bool) -> io::Result<()> {
         let mut covered = std::mem::take(&mut self.covered);
         let needs_entry = |flow: &Flow| among(flow) && self.port_of(flow).is_none();
         let uncovered: Vec<_> = covered.extract_if(needs_entry).collect();
@@ -195,43 +192,15 @@ impl Steered {
         for flow in uncovered {
             self.exact.insert(flow);
             if let Some(peer) = flow.peer {
-                let maps = self.attached.maps();
-                maps.add_flow(flow.local, peer, flow.protocol as u8)?;
+                self.table.add_flow((flow.protocol, flow.local), peer)?;
             }
         }
         Ok(())
     }
 }
 
-impl FlowMaps {
-    /// Redirects what reaches a port, at its address or at any of the interface.
-    fn add(&self, (protocol, local): (Protocol, SocketAddr)) -> Result<(), BpfError> {
-        if local.ip().is_unspecified() {
-            return self.add_wildcard(local.port(), local.is_ipv6(), protocol as u8);
-        }
-        self.add_port(local, protocol as u8)
-    }
-
-    /// Takes that back.
-    fn remove(&self, (protocol, local): (Protocol, SocketAddr)) -> Result<(), BpfError> {
-        if local.ip().is_unspecified() {
-            return self.remove_wildcard(local.port(), local.is_ipv6(), protocol as u8);
-        }
-        taken_out(self.remove_port(local, protocol as u8))
-    }
-}
-
-/// One that was not there is as good.
-fn taken_out(result: Result<(), BpfError>) -> Result<(), BpfError> {
-    result.or_else(|error| match error.errno() {
-        Some(libc::ENOENT) => Ok(()),
-        _ => Err(error),
-    })
-}
-
 impl Steering for XdpSteering {
     fn add(&self, flow: &Flow) -> io::Result<()> {
-        let protocol = flow.protocol as u8;
         let mut steered = self.steered();
         // A new connection with the addresses of an earlier one.
         steered.end_exemption(flow)?;
@@ -240,7 +209,7 @@ impl Steering for XdpSteering {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         steered.was_used = true;
-        steered.attached.resume()?;
+        steered.table.resume()?;
         // From here on `remove` takes back whatever has been done.
         match flow.peer {
             Some(_) if steered.port_of(flow).is_some() => {
@@ -248,13 +217,12 @@ impl Steering for XdpSteering {
             }
             Some(peer) => {
                 steered.exact.insert(*flow);
-                let maps = steered.attached.maps();
-                maps.add_flow(flow.local, peer, protocol)?;
+                steered.table.add_flow((flow.protocol, flow.local), peer)?;
             }
             None => {
                 let port = (flow.protocol, flow.local);
                 steered.ports.insert(port);
-                steered.attached.maps().add(port)?;
+                steered.table.add(port)?;
             }
         }
         Ok(())
@@ -270,15 +238,13 @@ impl Steering for XdpSteering {
             }
             let (protocol, number) = (flow.protocol, flow.local.port());
             steered.uncover(|it| it.protocol == protocol && it.local.port() == number)?;
-            steered.attached.maps().remove(port)?;
-            return Ok(steered.end_exemptions(port)?);
+            steered.table.remove(port)?;
+            return steered.end_exemptions(port);
         };
         if steered.covered.remove(flow) || !steered.exact.remove(flow) {
             return Ok(());
         }
-        let maps = steered.attached.maps();
-        let removed = maps.remove_flow(flow.local, peer, flow.protocol as u8);
-        Ok(taken_out(removed)?)
+        steered.table.remove_flow((flow.protocol, flow.local), peer)
     }
 
     fn set_addresses(&self, now: &[IpAddr]) -> io::Result<()> {
@@ -291,17 +257,15 @@ impl Steering for XdpSteering {
             steered.uncover(|it| gone.contains(&it.local.ip()))?;
         }
         for address in gone {
-            taken_out(steered.attached.maps().remove_address(address))?;
+            steered.table.remove_address(address)?;
         }
         for address in now {
             // Without room packets to it are the kernel's, unless they are for it alone.
-            if !steered.addresses.contains(&address)
-                && steered.attached.maps().add_address(address).is_ok()
-            {
+            if !steered.addresses.contains(&address) && steered.table.add_address(address).is_ok() {
                 steered.addresses.insert(address);
             }
         }
-        Ok(())
+        steered.table.addresses_have_changed()
     }
 
     fn exempt(&self, flow: &Flow) -> io::Result<bool> {
@@ -317,11 +281,11 @@ impl Steering for XdpSteering {
     }
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        self.steered().attached.set_mac(mac)
+        self.steered().table.set_mac(mac)
     }
 
     fn stamp_arrivals(&self, are_noted: bool) -> io::Result<()> {
-        self.steered().attached.stamp(are_noted)
+        self.steered().table.stamp(are_noted)
     }
 
     fn rest_if_unused(&self) {
@@ -330,14 +294,14 @@ impl Steering for XdpSteering {
         if steered.has_flows() {
             steered.was_used = true;
         } else if !was_used {
-            steered.attached.rest();
+            steered.table.rest();
         }
     }
 
     fn is_resting(&self) -> bool {
         let mut steered = self.steered();
         steered.was_used = true;
-        steered.attached.is_resting()
+        steered.table.is_resting()
     }
 
     fn has_flows(&self) -> bool {
@@ -345,7 +309,7 @@ impl Steering for XdpSteering {
     }
 
     fn is_taken_away(&self) -> bool {
-        self.steered().attached.is_taken_away()
+        self.steered().table.is_taken_away()
     }
 
     fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
@@ -357,7 +321,7 @@ impl Steering for XdpSteering {
     fn give_back(&self) {
         let mut steered = self.steered();
         steered.rules.remove_all();
-        steered.attached.give_back();
+        steered.table.give_back();
     }
 
     fn close_if_unused(&self) -> io::Result<bool> {
@@ -365,8 +329,10 @@ impl Steering for XdpSteering {
         if steered.has_flows() {
             return Ok(false);
         }
+        if !steered.table.close() {
+            return Ok(false);
+        }
         steered.rules.remove_all();
-        steered.attached.close();
         // SAFETY: the caller has all rings (contract of the trait).
         unsafe { self.queues.close() }?;
         Ok(true)

@@ -80,6 +80,18 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Unmaps it.
+    ///
+    /// # Safety
+    /// Nobody uses the ring any more.
+    pub(crate) unsafe fn remove(&self) -> io::Result<()> {
+        // SAFETY: a mapping of that length, which nobody uses (the caller's promise).
+        match unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Puts a copy in the ring's place, which is no socket's.
     ///
     /// # Safety
@@ -134,7 +146,7 @@ impl Xsk {
     ) -> io::Result<Self> {
         let fd = open_socket()?;
         if matches!(umem, Umem::Register) {
-            register(&fd, pool)?;
+            register(&fd, Memory::of(pool))?;
         }
         sockopt::set_xdp_umem_fill_ring_size(&fd, sizes.rx)?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, sizes.tx)?;
@@ -207,7 +219,7 @@ impl Patience {
 
 const BUSY_INTERVAL: Duration = Duration::from_millis(1);
 
-fn open_socket() -> io::Result<OwnDescriptor> {
+pub(crate) fn open_socket() -> io::Result<OwnDescriptor> {
     let fd = net::socket_with(
         AddressFamily::XDP,
         SocketType::RAW,
@@ -217,12 +229,30 @@ fn open_socket() -> io::Result<OwnDescriptor> {
     Ok(OwnDescriptor::new(fd))
 }
 
-fn register(fd: &OwnDescriptor, pool: &FramePool) -> io::Result<()> {
-    let memory = pool.memory();
+/// What is registered with a device: frames behind each other, which stay mapped for as long as the
+/// device may use them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) base: NonNull<u8>,
+    pub(crate) len_bytes: usize,
+    pub(crate) frame_bytes: u32,
+}
+
+impl Memory {
+    fn of(pool: &FramePool) -> Self {
+        Self {
+            base: pool.memory().base(),
+            len_bytes: pool.memory().len_bytes(),
+            frame_bytes: pool.frame_bytes().into(),
+        }
+    }
+}
+
+pub(crate) fn register(fd: &OwnDescriptor, memory: Memory) -> io::Result<()> {
     let registration = XdpUmemReg {
-        addr: memory.base().as_ptr().expose_provenance() as u64,
-        len: memory.len_bytes() as u64,
-        chunk_size: u32::from(pool.frame_bytes()),
+        addr: memory.base.as_ptr().expose_provenance() as u64,
+        len: memory.len_bytes as u64,
+        chunk_size: memory.frame_bytes,
         headroom: 0,
         flags: XdpUmemRegFlags::empty(),
         tx_metadata_len: 0,
@@ -238,7 +268,7 @@ pub(crate) fn dropped(fd: impl AsFd) -> u64 {
     })
 }
 
-fn map<T>(
+pub(crate) fn map<T>(
     fd: &OwnDescriptor,
     page_offset: u64,
     offsets: &XdpRingOffset,
@@ -283,7 +313,7 @@ fn map<T>(
     Ok((layout, Mapping { base, len }))
 }
 
-fn bind(
+pub(crate) fn bind(
     fd: &OwnDescriptor,
     link_index: u32,
     queue: u32,

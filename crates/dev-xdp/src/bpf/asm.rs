@@ -72,6 +72,11 @@ impl Assembler {
         self.alu(Alu::ShiftLeft, destination, operand);
     }
 
+    /// `destination >>= operand`, with zeros from above
+    pub(super) fn shift_right(&mut self, destination: Register, operand: impl Into<Operand>) {
+        self.alu(Alu::ShiftRight, destination, operand);
+    }
+
     /// Converts the low 16 bits between big-endian and the machine's order and clears the others.
     pub(super) fn be16(&mut self, register: Register) {
         self.push(opcode::TO_BIG_ENDIAN, register, Register::R0, 0, 16);

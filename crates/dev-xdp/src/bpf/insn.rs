@@ -74,6 +74,7 @@ pub(super) enum Alu {
     Subtract = 0x10,
     Or = 0x40,
     ShiftLeft = 0x60,
+    ShiftRight = 0x70,
     Move = 0xb0,
 }
 

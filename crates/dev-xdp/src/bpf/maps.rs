@@ -34,6 +34,9 @@ pub(super) const PORT_OCTETS: usize = 256;
 
 /// Receive queues that an interface can have; more are refused by [`FlowMaps::set_xsk`].
 const QUEUES_MAX: u32 = 1024;
+/// The same where several processes have it: the upper part of the number is the process's.
+pub const SHARED_QUEUES_MAX: u32 = 1 << QUEUE_BITS;
+pub(super) const QUEUE_BITS: i32 = 4;
 
 /// The ports and flows to redirect, and the AF_XDP socket of each receive queue.
 ///
@@ -45,6 +48,9 @@ pub struct FlowMaps {
     v4: V4Tables,
     v6: V6Tables,
     xsks: Map<4, 4>,
+    /// Of an interface that several processes have: whose a port is, in the place that it has among
+    /// the wildcards.
+    owners: Option<Map<4, PORT_OCTETS>>,
     capacity: u32,
 }
 
@@ -69,7 +75,24 @@ impl FlowMaps {
     /// Empty maps with room for `capacity` ports of each family and as many flows. Memory is taken
     /// as they are added.
     pub fn create(capacity: u32) -> Result<Self, BpfError> {
+        Self::create_for(capacity, None)
+    }
+
+    /// The same for an interface that several processes have, numbered from 0. A flow is one's, and
+    /// so is a port, at whatever address.
+    pub fn create_shared(capacity: u32) -> Result<Self, BpfError> {
+        let owners = Map::create(
+            MapKind::Array,
+            OWNERS_NAME,
+            2 * V4Tables::FIRST_OF_TCP,
+            "create the XDP array of owners",
+        )?;
+        Self::create_for(capacity, Some(owners))
+    }
+
+    fn create_for(capacity: u32, owners: Option<Map<4, PORT_OCTETS>>) -> Result<Self, BpfError> {
         Ok(Self {
+            owners,
             v4: Tables::create(capacity)?,
             v6: Tables::create(capacity)?,
             xsks: Map::create(
@@ -145,14 +168,21 @@ impl FlowMaps {
             true => 0,
             false => first_of_tcp,
         };
-        let [upper, lower] = port.to_be_bytes();
-        let key = (first + u32::from(upper)).to_ne_bytes();
-        let change = || {
-            let mut octets = wildcards.lookup(&key)?.unwrap_or([0; PORT_OCTETS]);
-            octets[usize::from(lower)] = value;
-            wildcards.update(&key, &octets)
+        set_octet(wildcards, first, port, value)
+            .map_err(|cause| BpfError::new("change the XDP array of ports", cause))
+    }
+
+    /// Says whose a port is that is redirected, where several processes have the interface.
+    pub fn set_owner(&self, port: u16, protocol: u8, owner: u8) -> Result<(), BpfError> {
+        let Some(owners) = &self.owners else {
+            return Ok(());
         };
-        change().map_err(|cause| BpfError::new("change the XDP array of ports", cause))
+        let first = match protocol == Protocol::Udp as u8 {
+            true => 0,
+            false => V4Tables::FIRST_OF_TCP,
+        };
+        set_octet(owners, first, port, owner)
+            .map_err(|cause| BpfError::new("change the XDP array of owners", cause))
     }
 
     /// From here on the interface has this address.
@@ -180,7 +210,18 @@ impl FlowMaps {
         peer: impl Into<SocketAddr>,
         protocol: u8,
     ) -> Result<(), BpfError> {
-        let value = PRESENT.to_ne_bytes();
+        self.add_flow_of(0, local, peer, protocol)
+    }
+
+    /// The same to one of the processes that have the interface.
+    pub fn add_flow_of(
+        &self,
+        owner: u8,
+        local: impl Into<SocketAddr>,
+        peer: impl Into<SocketAddr>,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let value = (PRESENT | u32::from(owner) << OWNER_SHIFT).to_ne_bytes();
         let added = match flow_key(local.into(), peer.into(), protocol) {
             FlowKey::V4(key) => self.v4.flows.update(&key, &value),
             FlowKey::V6(key) => self.v6.flows.update(&key, &value),
@@ -248,12 +289,25 @@ impl FlowMaps {
         changed.map_err(|cause| BpfError::new("change a port in the XDP port map", cause))
     }
 
+    /// The same for one of several processes.
+    pub fn set_xsk_of(&self, owner: u8, queue: u32, socket: RawFd) -> Result<(), BpfError> {
+        self.set_xsk(u32::from(owner) << QUEUE_BITS | queue, socket)
+    }
+
     /// Names the AF_XDP socket that takes the packets of a receive queue. It leaves the map by
     /// itself when it is closed. Packets of queues without a socket go to the kernel.
     pub fn set_xsk(&self, queue: u32, socket: RawFd) -> Result<(), BpfError> {
         self.xsks
             .update(&queue.to_ne_bytes(), &socket.to_ne_bytes())
             .map_err(|cause| BpfError::new("add an AF_XDP socket to the map of queues", cause))
+    }
+
+    /// Takes that back.
+    pub fn remove_xsk_of(&self, owner: u8, queue: u32) -> Result<(), BpfError> {
+        let index = u32::from(owner) << QUEUE_BITS | queue;
+        self.xsks
+            .delete(&index.to_ne_bytes())
+            .map_err(|cause| BpfError::new("take an AF_XDP socket out of the map", cause))
     }
 
     /// The descriptor of one of them, for others to become a copy of.
@@ -267,6 +321,10 @@ impl FlowMaps {
 
     pub(super) fn v6(&self) -> &V6Tables {
         &self.v6
+    }
+
+    pub(super) fn owners_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.owners.as_ref().map(AsFd::as_fd)
     }
 
     pub(super) fn xsks_fd(&self) -> BorrowedFd<'_> {
@@ -363,6 +421,15 @@ fn joined<const LEN: usize>(parts: &[&[u8]]) -> [u8; LEN] {
     key
 }
 
+/// Changes what an array says of a port of the protocol whose ports begin at `first`.
+fn set_octet(array: &Map<4, PORT_OCTETS>, first: u32, port: u16, value: u8) -> std::io::Result<()> {
+    let [upper, lower] = port.to_be_bytes();
+    let key = (first + u32::from(upper)).to_ne_bytes();
+    let mut octets = array.lookup(&key)?.unwrap_or([0; PORT_OCTETS]);
+    octets[usize::from(lower)] = value;
+    array.update(&key, &octets)
+}
+
 /// In which slot a port is.
 fn slot(local: SocketAddr) -> u8 {
     local.port().to_be_bytes()[1]
@@ -370,6 +437,8 @@ fn slot(local: SocketAddr) -> u8 {
 
 /// A port or a flow that is redirected.
 const PRESENT: u32 = 1;
+/// Whose a flow is that is redirected: above that.
+pub(super) const OWNER_SHIFT: i32 = 8;
 /// A port that is, but for some flows.
 pub(super) const WITH_EXEMPTIONS: u32 = 2;
 /// The same of a port at any address of the interface, in its octet.
@@ -383,4 +452,5 @@ const SLOTS_NAME: Name = *b"vma_slots\0\0\0\0\0\0\0";
 const FLOWS_NAME: Name = *b"vma_flows\0\0\0\0\0\0\0";
 const WILDCARDS_NAME: Name = *b"vma_any_address\0";
 const ADDRESSES_NAME: Name = *b"vma_addresses\0\0\0";
+const OWNERS_NAME: Name = *b"vma_owners\0\0\0\0\0\0";
 const XSKS_NAME: Name = *b"vma_xsks\0\0\0\0\0\0\0\0";

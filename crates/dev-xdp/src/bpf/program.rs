@@ -15,12 +15,13 @@ use super::insn::{Helper, Instruction, Register};
 use super::maps::{EXEMPT, WITH_EXEMPTIONS};
 use super::syscall::{self, ProgramKind};
 
-pub use super::maps::FlowMaps;
+pub use super::maps::{FlowMaps, SHARED_QUEUES_MAX};
 
 mod checks;
 mod ipv6;
 mod layout;
 mod options;
+mod owner;
 mod wildcard;
 
 use checks::{check_group_mac, check_source, check_transport};
@@ -203,6 +204,7 @@ fn assemble(
     hidden: Hidden<'_>,
     length_from: LengthFrom,
 ) -> Result<Vec<Instruction>, BadJump> {
+    let owners = owner::Owners::of(maps);
     let mut a = Assembler::default();
     let pass = a.label();
     let matched = a.label();
@@ -274,6 +276,7 @@ fn assemble(
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.load(R1, U16, R7, frame::DESTINATION_PORT);
+    owners.note_port(&mut a, R1);
     a.shift_left(R1, KEY_SHIFTS.port);
     a.or(R8, R1);
     a.mov(R1, R9);
@@ -305,18 +308,19 @@ fn assemble(
     a.place(flows);
     put_flow_key(&mut a, R7);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
-    decide(&mut a, frame::SOURCE_PORT, matched, pass);
+    decide(&mut a, owners, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(with_options);
-    options::steer(&mut a, maps.v4(), capacity, matched, pass);
+    options::steer(&mut a, maps.v4(), capacity, owners, matched, pass);
 
     a.place(not_to_us);
     ipv6::check_group_mac(&mut a, pass);
     a.place(not_ipv4);
-    ipv6::steer(&mut a, maps.v6(), capacity, matched, pass);
+    ipv6::steer(&mut a, maps.v6(), capacity, owners, matched, pass);
 
     a.place(matched);
+    owners.find(&mut a, maps, pass);
     match hidden {
         Hidden::Nothing => {}
         Hidden::Notes(notes, reading) => notes.check(&mut a, reading, BELOW_KEYS, pass, R9),
@@ -343,6 +347,7 @@ fn assemble(
         OnMatch::Redirect | OnMatch::RedirectStamped => {
             // To the socket of this queue; the third argument is the result if there is none.
             a.load(R2, U32, R6, context::RX_QUEUE_INDEX);
+            owners.choose_socket(&mut a, pass);
             a.load_map(R1, maps.xsks_fd());
             a.mov(R3, Verdict::Pass as i32);
             a.call(Helper::RedirectMap);
@@ -373,12 +378,16 @@ fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> L
 /// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on
 /// with one of no flow whose port is not redirected. R0 is the packet's flow or 0, R8 whether its
 /// port is redirected. The ports lie at `ports` in the frame in R7.
-fn decide(a: &mut Assembler, ports: i16, matched: Label, pass: Label) {
+fn decide(a: &mut Assembler, owners: owner::Owners, ports: i16, matched: Label, pass: Label) {
     let is_no_flow = a.label();
     let is_unknown = a.label();
+    let is_exempt = a.label();
     a.jump_if(R0, Equal, 0, is_no_flow);
     a.load(R1, U32, R0, 0);
-    a.jump_if(R1, NotEqual, EXEMPT as i32, matched);
+    a.jump_if(R1, Equal, EXEMPT as i32, is_exempt);
+    owners.note_flow(a);
+    a.jump_if(R0, NotEqual, 0, matched);
+    a.place(is_exempt);
     // The kernel's, unless it begins another connection, which is for the listener at the port.
     a.jump_if(R8, Equal, 0, pass);
     a.mov(R1, R7);

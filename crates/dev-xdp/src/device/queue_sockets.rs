@@ -6,11 +6,12 @@ use std::sync::Arc;
 use descriptors::OwnDescriptor;
 use dev_core::{FramePool, LinkSpec, OpenError, ReceivingSide, RingsMax};
 
-use super::{XdpBackend, refused};
+use super::XdpBackend;
 use crate::bpf::program::FlowMaps;
 use crate::device::sizes::{rx_entries, tx_entries};
 use crate::ethtool;
-use crate::rings::{XdpKick, XdpRx, XdpTx};
+use crate::modes::refused;
+use crate::rings::{OwnRx, OwnTx, XdpKick, XdpRx, XdpTx};
 use crate::steering::Queues;
 use crate::xsk::{Binding, SendingXsk, Sizes, Xsk};
 
@@ -105,14 +106,17 @@ impl QueueSockets {
         let mut rx: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
         for (queue, (xsk, sending)) in self.sockets.into_iter().enumerate() {
             if let Some(SendingXsk { fd, tx: ring, .. }) = sending {
-                tx.push((XdpTx::new(ring, xsk.completion), XdpKick::new(fd)));
+                tx.push((
+                    XdpTx::Own(OwnTx::new(ring, xsk.completion)),
+                    XdpKick::new(fd),
+                ));
             }
             // The queue of a ring's number is among those that the ring receives from.
             rx[queue % receivers as usize].push((xsk.rx, xsk.fill, xsk.fd));
         }
         let receiver = |queues: Vec<_>| {
             let count = queues.len() as u32;
-            let rx = XdpRx::new(queues, pool, prefetch_bytes);
+            let rx = XdpRx::Own(OwnRx::new(queues, pool, prefetch_bytes));
             ReceivingSide {
                 watch: rx.watch(),
                 wait_fds: rx.wait_fds(),

@@ -1,20 +1,8 @@
-//! What drivers can do, and how long rings are.
+//! How long rings are.
 
 use dev_core::FramePool;
 
 use super::*;
-
-/// On veth a ping-pong took 3.1 us in generic and 4.1 us in native mode: native mode detours
-/// through NAPI and a pointer ring.
-pub(super) fn faster_in_generic_mode(driver: &str) -> bool {
-    driver == "veth"
-}
-
-/// Devices whose frames come from a local kernel and were never on a wire: the transport checksum
-/// then holds just the pseudo-header's sum (`CHECKSUM_PARTIAL`).
-pub(super) fn has_partial_checksums(driver: &str) -> bool {
-    matches!(driver, "veth" | "virtio_net" | "tun" | "bridge")
-}
 
 /// Entries of each RX and fill ring: shared fairly, and never more than the pool can stand.
 pub(super) fn rx_entries(queues: u32, pool: &FramePool) -> u32 {

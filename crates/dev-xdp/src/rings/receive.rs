@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
-use dev_core::{Frame, FramePool, RxRing, RxWatch};
+use dev_core::{Frame, FramePool, RxRing};
 
-use crate::bpf::program::stamp_in;
-use crate::device::HEADROOM_BYTES;
+use crate::frame_space::HEADROOM_BYTES;
 use crate::queue::{Consumer, ConsumerWatch, Producer};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
@@ -42,9 +41,9 @@ struct RxQueue {
     fd: Arc<OwnDescriptor>,
 }
 
-/// A receiving side, over some queues of an interface.
+/// A receiving side over some queues of an interface that is the process's alone.
 #[derive(Debug)]
-pub struct XdpRx {
+pub struct OwnRx {
     queues: Vec<RxQueue>,
     /// The queue that the next poll begins with, so that a busy one does not keep the others
     /// waiting.
@@ -53,7 +52,7 @@ pub struct XdpRx {
     prefetch_bytes: usize,
 }
 
-impl XdpRx {
+impl OwnRx {
     pub(crate) fn new(
         queues: impl IntoIterator<Item = (Consumer<XdpDesc>, Producer<u64>, Arc<OwnDescriptor>)>,
         pool: &FramePool,
@@ -83,30 +82,9 @@ impl XdpRx {
     }
 }
 
-/// The same from outside.
-#[derive(Debug)]
-pub struct XdpWatch {
-    queues: Box<[ConsumerWatch]>,
-}
-
-impl RxWatch for XdpWatch {
-    #[inline]
-    fn waiting(&self) -> Option<u32> {
-        let (mut waiting, mut place) = (0, 0u32);
-        for queue in &self.queues {
-            let (count, first) = queue.waiting();
-            waiting |= count;
-            place = place.wrapping_add(first);
-        }
-        (waiting > 0).then_some(place)
-    }
-}
-
-impl XdpRx {
-    pub(crate) fn watch(&self) -> XdpWatch {
-        XdpWatch {
-            queues: self.queues.iter().map(|queue| queue.rx.watch()).collect(),
-        }
+impl OwnRx {
+    pub(crate) fn watches(&self) -> impl Iterator<Item = ConsumerWatch> {
+        self.queues.iter().map(|queue| queue.rx.watch())
     }
 
     /// The descriptors of its queues.
@@ -116,7 +94,7 @@ impl XdpRx {
     }
 }
 
-impl RxRing for XdpRx {
+impl RxRing for OwnRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
         let mut total = 0;
@@ -138,10 +116,6 @@ impl RxRing for XdpRx {
             total += queue.take(pool, present, self.prefetch_bytes, &mut sink);
         }
         total
-    }
-
-    fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        stamp_in(pool.in_front(frame)?)
     }
 
     fn expect_bursts(&mut self, expected: bool) {

@@ -10,9 +10,10 @@ use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
 use crate::queue::{Consumer, Producer};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
-/// Sending side of an interface: the TX and completion rings of one queue.
+/// Sending side of an interface that is the process's alone: the TX and completion rings of one
+/// queue.
 #[derive(Debug)]
-pub struct XdpTx {
+pub struct OwnTx {
     tx: Producer<XdpDesc>,
     completion: Consumer<u64>,
     /// A frame that was taken and not used.
@@ -21,7 +22,7 @@ pub struct XdpTx {
     in_flight: u32,
 }
 
-impl XdpTx {
+impl OwnTx {
     pub(crate) fn new(tx: Producer<XdpDesc>, completion: Consumer<u64>) -> Self {
         Self {
             tx,
@@ -32,7 +33,7 @@ impl XdpTx {
     }
 }
 
-impl TxRing for XdpTx {
+impl TxRing for OwnTx {
     #[inline]
     fn frame(&mut self, pool: &FramePool) -> Option<Frame> {
         // A frame may be completed before the ring shows that its entry is free.
@@ -138,10 +139,10 @@ mod tests {
     fn sending(
         tx: &mut Memory<XdpDesc>,
         completion: &mut Memory<u64>,
-    ) -> (XdpTx, Consumer<XdpDesc>, Producer<u64>) {
+    ) -> (OwnTx, Consumer<XdpDesc>, Producer<u64>) {
         let (tx_in, tx_out) = tx.ends();
         let (completion_in, completion_out) = completion.ends();
-        (XdpTx::new(tx_in, completion_out), tx_out, completion_in)
+        (OwnTx::new(tx_in, completion_out), tx_out, completion_in)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The part of the XDP program that looks at IPv6.
 
 use super::super::maps::V6Tables;
+use super::owner::Owners;
 use super::{
     Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
     R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
@@ -16,6 +17,7 @@ pub(super) fn steer(
     a: &mut Assembler,
     maps: &V6Tables,
     capacity: Capacity,
+    owners: Owners,
     matched: Label,
     pass: Label,
 ) {
@@ -59,6 +61,7 @@ pub(super) fn steer(
     a.load(R1, U64, R7, frame::DESTINATION_ADDRESS + 8);
     a.store(U64, R10, V6_PORT_KEY + 8, R1);
     a.load(R8, U16, R7, frame::DESTINATION_PORT);
+    owners.note_port(a, R8);
     a.shift_left(R8, KEY_SHIFTS.port);
     a.mov(R1, R9);
     a.shift_left(R1, KEY_SHIFTS.protocol);
@@ -105,7 +108,7 @@ pub(super) fn steer(
     a.store(U32, R10, V6_FLOW_KEY + 36, 0);
     a.store(U8, R10, V6_FLOW_KEY + 36, R9);
     look_up(a, maps.flows_fd(), V6_FLOW_KEY);
-    decide(a, frame::SOURCE_PORT, matched, pass);
+    decide(a, owners, frame::SOURCE_PORT, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 }
 

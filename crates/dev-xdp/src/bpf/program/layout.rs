@@ -74,8 +74,12 @@ pub(super) const OCTET: i16 = TAG;
 pub(super) const IN_SLOT: i16 = -40;
 pub(super) const V6_PORT_KEY: i16 = -56;
 pub(super) const V6_FLOW_KEY: i16 = -96;
+/// Where several processes have the interface: whose the packet is as far as its flow says, and the
+/// port that it is for.
+pub(super) const OWNER: i16 = -100;
+pub(super) const OWNED_PORT: i16 = -104;
 /// Nothing is kept from here on.
-pub(super) const BELOW_KEYS: i16 = -96;
+pub(super) const BELOW_KEYS: i16 = -104;
 const _: () = assert!(PORT_KEY_BYTES == 8 && FLOW_KEY_BYTES == 16);
 const _: () = assert!(V6_PORT_KEY_BYTES == 24 && V6_FLOW_KEY_BYTES == 40);
 

@@ -1,6 +1,7 @@
 //! The part of the XDP program that looks at IPv4 with options in the header.
 
 use super::super::maps::{EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, Tables};
+use super::owner::Owners;
 use super::{
     ACK_OR_RST, AnyBitOf, Assembler, Capacity, ETHERNET_HEADER_BYTES, Equal, FLOW_KEY,
     FRAGMENT_MASK, Greater, IP_HEADER_BYTES, KEY_SHIFTS, Label, NotEqual, PORT_KEY, PROTOCOL_TCP,
@@ -16,6 +17,7 @@ pub(super) fn steer<const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS>,
     capacity: Capacity,
+    owners: Owners,
     matched: Label,
     pass: Label,
 ) {
@@ -62,6 +64,7 @@ pub(super) fn steer<const ADDRESS: usize>(
 
     // Both keys, as the rest of the program has them: a call keeps no R3.
     put_flow_key(a, R3);
+    owners.note_port(a, R1);
     a.load(R8, U32, R7, frame::DESTINATION_ADDRESS);
     a.shift_left(R8, KEY_SHIFTS.address);
     a.shift_left(R1, KEY_SHIFTS.port);
@@ -75,8 +78,9 @@ pub(super) fn steer<const ADDRESS: usize>(
     look_up(a, maps.flows_fd(), FLOW_KEY);
     a.jump_if(R0, Equal, 0, is_no_flow);
     a.load(R1, U32, R0, 0);
-    a.jump_if(R1, NotEqual, EXEMPT as i32, matched);
     a.jump_if(R1, Equal, EXEMPT as i32, pass);
+    owners.note_flow(a);
+    a.jump_if(R0, NotEqual, 0, matched);
     a.place(is_no_flow);
     look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);

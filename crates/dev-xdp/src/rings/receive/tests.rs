@@ -3,6 +3,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 
+use dev_core::RxWatch;
+
+use super::super::sides::XdpWatch;
 use super::super::test_memory::{EMPTY, Memory, pool};
 use super::*;
 
@@ -95,7 +98,7 @@ fn no_frame_is_lost_or_doubled_under_any_load() {
         let mut memory = memory(size);
         let (mut kernel, ours) = KernelQueue::new(&mut memory);
         kernel.late = true;
-        let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+        let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
         let (mut in_rx, mut held, mut seed) = (0, Vec::new(), 42u64);
         for step in 0..20_000u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -129,7 +132,7 @@ fn the_next_frame_is_known_before_its_descriptor() {
     let pool = pool(4096);
     let mut memory = memory(512);
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
-    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
     for round in 0..2000 {
         assert_eq!(side.queues[0].expected_data(), None);
         let burst = kernel.receive(1 + round % 7);
@@ -150,7 +153,7 @@ fn bursts_raise_what_the_kernel_has_and_calm_lowers_it() {
     let pool = pool(4096);
     let mut memory = memory(2048);
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
-    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
     let mut level_after = |burst: usize, rounds: usize| {
         for _ in 0..rounds {
             kernel.receive(burst);
@@ -175,7 +178,7 @@ fn where_bursts_are_expected_the_kernel_has_a_whole_ring() {
     let pool = pool(4096);
     let mut memory = memory(2048);
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
-    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
     let mut level_after = |expected: bool, rounds: u32| {
         side.expect_bursts(expected);
         for _ in 0..rounds {
@@ -201,7 +204,7 @@ fn an_empty_pool_is_made_up_for_later() {
     let pool = pool(64);
     let mut memory = memory(64);
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
-    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
     assert_eq!(kernel.receive(100), 64);
     let mut held = Vec::new();
     while side.poll(&pool, 16, |frame| held.push(frame)) > 0 {}
@@ -216,7 +219,7 @@ fn a_busy_queue_does_not_keep_the_others_waiting() {
     let pool = pool(4096);
     let mut memories = [(); 3].map(|()| memory(512));
     let (mut kernels, ours): (Vec<_>, Vec<_>) = memories.iter_mut().map(KernelQueue::new).unzip();
-    let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new(ours, &pool, PREFETCH_BYTES);
     for quiet in [0, 1, 2] {
         for (index, kernel) in kernels.iter_mut().enumerate() {
             kernel.receive(if index == quiet { 0 } else { 400 });
@@ -246,7 +249,7 @@ fn the_pieces_of_a_packet_stay_together_wherever_the_budget_ends() {
         let mut memories = [(); 3].map(|()| memory(512));
         let (mut kernels, ours): (Vec<_>, Vec<_>) =
             memories.iter_mut().map(KernelQueue::new).unzip();
-        let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+        let mut side = OwnRx::new(ours, &pool, PREFETCH_BYTES);
         for (queue, kernel) in (0..).zip(&mut kernels) {
             for _ in 0..3 {
                 kernel.receive_pieces(PIECES, 100 + queue);
@@ -278,8 +281,8 @@ fn others_see_what_waits_until_it_is_delivered() {
     let pool = pool(4096);
     let mut memories = [(); 2].map(|()| memory(512));
     let (mut kernels, ours): (Vec<_>, Vec<_>) = memories.iter_mut().map(KernelQueue::new).unzip();
-    let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
-    let watch = side.watch();
+    let mut side = OwnRx::new(ours, &pool, PREFETCH_BYTES);
+    let watch = XdpWatch::of(side.watches());
     assert_eq!((watch.waiting(), side.wait_fds().len()), (None, 2));
     kernels[1].receive(3);
     let before = watch.waiting();
@@ -299,7 +302,7 @@ fn a_descriptor_outside_the_pool_costs_its_frame_only() {
     let pool = pool(256);
     let mut memory = memory(64);
     let (mut kernel, ours) = KernelQueue::new(&mut memory);
-    let mut side = XdpRx::new([ours], &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new([ours], &pool, PREFETCH_BYTES);
     for (address, len) in [(u64::MAX, 1), (0, u32::MAX), (256 * 2048, 64)] {
         kernel.rx.push(XdpDesc {
             addr: address,
@@ -322,7 +325,7 @@ fn draining_takes_what_waits_and_ends() {
     let pool = pool(4096);
     let mut memories = [(); 2].map(|()| memory(512));
     let (mut kernels, ours): (Vec<_>, Vec<_>) = memories.iter_mut().map(KernelQueue::new).unzip();
-    let mut side = XdpRx::new(ours, &pool, PREFETCH_BYTES);
+    let mut side = OwnRx::new(ours, &pool, PREFETCH_BYTES);
     kernels.iter_mut().for_each(|kernel| {
         kernel.receive(300);
     });

@@ -1,0 +1,390 @@
+//! The broker's side of an interface: opens it, and answers what processes ask.
+
+mod members;
+mod remains;
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use descriptors::OwnDescriptor;
+use dev_core::{LinkSpec, OpenError};
+use rustix::net::sockopt;
+use rustix::net::xdp::{
+    XDP_PGOFF_RX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc,
+};
+
+use super::area::{Area, Shape};
+use super::budget::Budget;
+use super::client::{CLIENTS_MAX, Client};
+use super::ledger::Ledger;
+use super::message::{Answer, Entries, Request, Welcome};
+use super::refill::{Refill, recover};
+use super::send::{IN_FLIGHT, Share, WITH_OWNER, take_completed};
+use crate::attachment::{Attached, Attachment};
+use crate::bpf::link::{AttachMode, XdpLink};
+use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program, SHARED_QUEUES_MAX};
+use crate::device::XdpBackend;
+use crate::ethtool;
+use crate::fds;
+use crate::frame_space::HEADROOM_BYTES;
+use crate::modes::{has_partial_checksums, in_some_mode, refused, with_first};
+use crate::queue::{Consumer, Producer};
+use crate::table::{FLOW_CAPACITY, taken_out};
+use crate::xsk::{self, Binding, Mapping, Memory, Patience, Umem};
+
+pub use members::MemberFacts;
+
+/// Entries of a socket's RX ring that never gets a packet.
+const OWN_RX_ENTRIES: u32 = 64;
+/// An interface that several processes have.
+#[derive(Debug)]
+pub struct Host {
+    attached: Attached,
+    mode: AttachMode,
+    in_pieces: bool,
+    partial_checksums: bool,
+    note: String,
+    ifindex: u32,
+    mac: [u8; 6],
+    area: Area,
+    memory: OwnedFd,
+    entries: Entries,
+    queues: Vec<Queue>,
+    refills: Vec<Refill>,
+    budget: Budget,
+    ledger: Ledger,
+    addresses: HashSet<IpAddr>,
+    members: HashMap<u8, Member>,
+    generations: [u16; CLIENTS_MAX as usize],
+    ended: Vec<Ended>,
+}
+
+/// The socket that has a queue, and shares the memory with those of the processes.
+#[derive(Debug)]
+struct Queue {
+    fd: OwnDescriptor,
+    completion: Consumer<u64>,
+    mappings: [Mapping; 2],
+}
+
+/// A process.
+#[derive(Debug)]
+struct Member {
+    client: Client,
+    sockets: Vec<MemberSockets>,
+    rx_entries: u32,
+    /// Of all queues.
+    share: Share,
+}
+
+/// Those of one queue, and its RX ring, of which the process has our end while it lives.
+#[derive(Debug)]
+struct MemberSockets {
+    receiving: OwnDescriptor,
+    sending: OwnDescriptor,
+    rx: Consumer<XdpDesc>,
+    mapping: Mapping,
+}
+
+/// A process that has gone, and since when.
+#[derive(Debug)]
+struct Ended {
+    member: Member,
+    since: Instant,
+    /// Its received frames are back.
+    is_recovered: bool,
+}
+
+/// What the kernel says of an interface.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Host {
+    /// Opens an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// As for a process that opens it for itself.
+    pub fn open(
+        backend: &XdpBackend,
+        link: &LinkSpec,
+        frames: (u32, u32),
+    ) -> Result<Self, OpenError> {
+        let driver = ethtool::driver(&link.name);
+        let shape = Shape {
+            frame_bytes: 2048,
+            rx_frames: frames.0,
+            tx_frames: frames.1,
+        };
+        let open =
+            |mode, in_pieces| Self::open_in_mode(backend, link, &driver, shape, mode, in_pieces);
+        let (mut host, not_first) = in_some_mode(backend.mode, &driver, open)?;
+        host.note = with_first(not_first, std::mem::take(&mut host.note));
+        Ok(host)
+    }
+
+    fn open_in_mode(
+        backend: &XdpBackend,
+        link: &LinkSpec,
+        driver: &str,
+        shape: Shape,
+        mode: AttachMode,
+        in_pieces: bool,
+    ) -> Result<Self, OpenError> {
+        let failed = |error: io::Error| refused(&error, error.raw_os_error());
+        let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
+        if queues > SHARED_QUEUES_MAX {
+            let what = format!("{queues} queues, of which a broker serves {SHARED_QUEUES_MAX}");
+            return Err(refused(&what, None));
+        }
+        let maps = FlowMaps::create_shared(FLOW_CAPACITY);
+        let maps = maps.map_err(|error| refused(&error, error.errno()))?;
+        let (metadata, note) = backend.metadata(link, driver, mode)?;
+        let capacity = Capacity {
+            frame_bytes: shape.frame_bytes - HEADROOM_BYTES,
+            in_pieces,
+        };
+        let hidden = metadata.hidden();
+        let program = Program::load(&maps, link.mac, capacity, OnMatch::Redirect, hidden)
+            .map_err(|error| refused(&error, error.errno()))?;
+        let attached = XdpLink::attach(&program, link.index, mode);
+        let attached = attached.map_err(|error| refused(&error, error.errno()))?;
+        let (memory, area) = Area::create(shape).map_err(failed)?;
+        let entries = Entries {
+            rx: 0,
+            tx: 0,
+            fill: shape.rx_frames.next_power_of_two(),
+            completion: shape.tx_frames.next_power_of_two(),
+        };
+        let parts = Attachment {
+            maps,
+            metadata,
+            ifindex: link.index,
+            mode,
+            capacity,
+            mac: link.mac,
+            stamps: false,
+        };
+        let mut host = Self {
+            attached: Attached::new(parts, attached),
+            mode,
+            in_pieces,
+            partial_checksums: has_partial_checksums(driver),
+            note,
+            ifindex: link.index,
+            mac: link.mac,
+            area,
+            memory,
+            entries,
+            queues: Vec::new(),
+            refills: Vec::new(),
+            budget: Budget::new(shape, queues),
+            ledger: Ledger::default(),
+            addresses: HashSet::new(),
+            members: HashMap::new(),
+            generations: [0; CLIENTS_MAX as usize],
+            ended: Vec::new(),
+        };
+        for queue in 0..queues {
+            host.open_queue(queue).map_err(failed)?;
+        }
+        host.fill_up();
+        Ok(host)
+    }
+
+    /// Opens the socket that has a queue.
+    fn open_queue(&mut self, queue: u32) -> io::Result<()> {
+        let fd = xsk::open_socket()?;
+        let first = self.queues.first().map(|first| first.fd.as_fd());
+        if first.is_none() {
+            let memory = Memory {
+                base: self.area.frames(),
+                len_bytes: self.area.shape().frames_bytes(),
+                frame_bytes: self.area.shape().frame_bytes,
+            };
+            xsk::register(&fd, memory)?;
+        }
+        sockopt::set_xdp_umem_fill_ring_size(&fd, self.entries.fill)?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, self.entries.completion)?;
+        sockopt::set_xdp_rx_ring_size(&fd, OWN_RX_ENTRIES)?;
+        let offsets = sockopt::xdp_mmap_offsets(&fd)?;
+        let at = XDP_UMEM_PGOFF_FILL_RING;
+        let (fill, fill_at) = xsk::map(&fd, at, &offsets.fr, self.entries.fill)?;
+        let at = XDP_UMEM_PGOFF_COMPLETION_RING;
+        let (completion, completion_at) = xsk::map(&fd, at, &offsets.cr, self.entries.completion)?;
+        let umem = first.map_or(Umem::Register, Umem::ShareWith);
+        let binding = Binding {
+            // In copy mode no frame is the device's but for those in the rings, where they can be
+            // found when a process has died.
+            copy: true,
+            in_pieces: self.in_pieces,
+        };
+        xsk::bind(&fd, self.ifindex, queue, umem, binding, Patience::Long)?;
+        // SAFETY: both were just mapped, and stay so for good; who has the area's lock is the only
+        // one at this end.
+        let fill = unsafe { Producer::new(fill) };
+        // SAFETY: as above.
+        let completion = unsafe { Consumer::new(completion) };
+        self.queues.push(Queue {
+            fd,
+            completion,
+            mappings: [fill_at, completion_at],
+        });
+        self.refills.push(Refill::new(fill, queue));
+        Ok(())
+    }
+
+    /// Answers a process's question. `look` asks the kernel about the interface; `None`: it is
+    /// gone.
+    pub fn serve(
+        &mut self,
+        client: Client,
+        message: &[u8],
+        look: impl FnOnce() -> Option<Facts>,
+    ) -> [u8; 4] {
+        let done = match Request::decode(message) {
+            Some(request) if self.is_member(client) => self.perform(client, request, look),
+            _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        };
+        let errno = done.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+        errno.to_ne_bytes()
+    }
+
+    fn is_member(&self, client: Client) -> bool {
+        let member = self.members.get(&client.place());
+        member.is_some_and(|member| member.client == client)
+    }
+
+    fn perform(
+        &mut self,
+        client: Client,
+        request: Request,
+        look: impl FnOnce() -> Option<Facts>,
+    ) -> io::Result<()> {
+        let place = client.place();
+        let maps = self.attached.maps();
+        match request {
+            Request::AddPort(protocol, local) => {
+                let port = (protocol, local);
+                if self.ledger.add_port(place, port)? {
+                    maps.set_owner(local.port(), protocol as u8, place)?;
+                }
+                Ok(maps.add(port)?)
+            }
+            Request::RemovePort(protocol, local) => {
+                match self.ledger.remove_port(place, (protocol, local)) {
+                    true => Ok(maps.remove((protocol, local))?),
+                    false => Ok(()),
+                }
+            }
+            Request::PortHasExemptions(protocol, local) => {
+                match self.ledger.has_port(place, (protocol, local)) {
+                    true => Ok(maps.port_has_exemptions(local, protocol as u8)?),
+                    false => Err(io::Error::from_raw_os_error(libc::EACCES)),
+                }
+            }
+            Request::AddFlow(protocol, local, peer) => {
+                self.ledger.add_flow(place, ((protocol, local), peer))?;
+                Ok(maps.add_flow_of(place, local, peer, protocol as u8)?)
+            }
+            Request::RemoveFlow(protocol, local, peer) => {
+                match self.ledger.remove_flow(place, ((protocol, local), peer)) {
+                    true => Ok(taken_out(maps.remove_flow(local, peer, protocol as u8))?),
+                    false => Ok(()),
+                }
+            }
+            Request::AddExemption(protocol, local, peer) => {
+                self.ledger
+                    .add_exemption(place, ((protocol, local), peer))?;
+                Ok(maps.add_exemption(local, peer, protocol as u8)?)
+            }
+            Request::RemoveExemption(protocol, local, peer) => {
+                let flow = ((protocol, local), peer);
+                match self.ledger.remove_exemption(place, flow) {
+                    true => Ok(taken_out(maps.remove_exemption(
+                        local,
+                        peer,
+                        protocol as u8,
+                    ))?),
+                    false => Ok(()),
+                }
+            }
+            Request::LookAgain => {
+                let facts = look().ok_or(io::ErrorKind::NotConnected)?;
+                self.follow(&facts)
+            }
+            Request::Stamp(stamps) => self.attached.stamp(stamps),
+            Request::GiveBack => {
+                self.remove_flows(client);
+                Ok(())
+            }
+        }
+    }
+
+    /// The interface has these addresses.
+    ///
+    /// # Errors
+    /// The kernel's. Packets to earlier addresses may still come to the processes.
+    pub fn follow(&mut self, facts: &Facts) -> io::Result<()> {
+        if self.mac != facts.mac {
+            self.attached.set_mac(facts.mac)?;
+            self.mac = facts.mac;
+        }
+        let now: HashSet<IpAddr> = facts.addresses.iter().copied().collect();
+        let maps = self.attached.maps();
+        for gone in self.addresses.difference(&now) {
+            taken_out(maps.remove_address(*gone))?;
+        }
+        for new in now.difference(&self.addresses) {
+            maps.add_address(*new)?;
+        }
+        self.addresses = now;
+        Ok(())
+    }
+
+    /// Whether anybody has the interface, or has left something.
+    pub fn is_in_use(&self) -> bool {
+        !self.members.is_empty() || !self.ended.is_empty()
+    }
+
+    /// How it was opened, in a few words.
+    pub fn description(&self) -> String {
+        format!("xdp {}, {} queue(s)", self.mode.text(), self.queues.len())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let rings = self.queues.iter().flat_map(|queue| queue.mappings);
+        let members = self.members.values();
+        let ended = self.ended.iter().map(|it| &it.member);
+        let sockets = members.chain(ended).flat_map(|it| &it.sockets);
+        for mapping in rings.chain(sockets.map(|it| it.mapping)) {
+            // They would keep the sockets, and the interface's queues. SAFETY: nobody uses the
+            // rings but through this value.
+            let _ = unsafe { mapping.remove() };
+        }
+    }
+}
+
+/// Tells a process that it does not get what it has asked for.
+pub fn refuse(socket: BorrowedFd<'_>, why: &str) {
+    // Who has gone need not know.
+    let _ = fds::send(socket, &Answer::Refused(why.to_owned()).encode(), &[]);
+}
+
+/// A process's first message and the descriptor of its network namespace. `None`: it is neither.
+pub fn greeting(socket: BorrowedFd<'_>) -> io::Result<Option<(super::Hello, OwnedFd)>> {
+    let mut bytes = [0; super::message::BYTES_MAX];
+    let (len, fds) = fds::receive(socket, &mut bytes)?;
+    let hello = super::Hello::decode(&bytes[..len]);
+    Ok(hello.zip(fds.into_iter().next()))
+}
