@@ -125,7 +125,8 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
         }
     };
     let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
-        .remembered_in(config.stats_shmem_dir.clone());
+        .remembered_in(config.stats_shmem_dir.clone())
+        .with_broker(config.broker.clone());
     let engine = Engine::new(
         settings(&config),
         backend,

@@ -67,6 +67,24 @@ pub struct Options {
     #[arg(long, value_name = "PID")]
     pub guard: Option<u32>,
 
+    /// Open interfaces for several processes, and serve these, instead of watching processes: see
+    /// docs/broker.md. Runs as root
+    #[arg(long)]
+    pub broker: bool,
+
+    /// The socket that programs ask the broker through (their VMA_BROKER)
+    #[arg(long, value_name = "FILE", default_value = "/run/vma/vmad.sock")]
+    pub broker_socket: PathBuf,
+
+    /// Whom the broker serves; root and the group vma where there is no such file
+    #[arg(long, value_name = "FILE", default_value = "/etc/vma/vmad.conf")]
+    pub broker_policy: PathBuf,
+
+    /// Where the broker's XDP programs run: auto, native or generic
+    #[arg(long, value_name = "MODE", default_value = "auto",
+          value_parser = ["auto", "native", "generic"])]
+    pub xdp_mode: String,
+
     /// Print what the running daemon watches and has done, and exit
     #[arg(long)]
     pub status: bool,

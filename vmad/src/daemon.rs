@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use crate::agent::AgentSocket;
+use crate::broker::PolicyError;
 use crate::cli::Options;
 use crate::clients::{Clients, Outcome, Service};
 use crate::files;
@@ -33,6 +34,8 @@ pub(crate) enum Failure {
     Raw(io::Error),
     #[error("cannot serve {0}: {1}")]
     Agent(String, io::Error),
+    #[error("{0}")]
+    Policy(PolicyError),
     #[error("cannot ask the kernel for addresses and sockets: {0}")]
     Kernel(#[from] netconf::Error),
     #[error("{0}")]
@@ -359,7 +362,7 @@ fn process_data(pid: u32) -> u64 {
 }
 
 /// A descriptor that becomes readable with one of these signals.
-fn signals(numbers: &[i32]) -> io::Result<UnixStream> {
+pub(crate) fn signals(numbers: &[i32]) -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for number in numbers {
@@ -374,7 +377,7 @@ fn drain(mut stream: &UnixStream) {
 }
 
 /// Tells systemd, if it started this.
-fn notify(log: &Log, states: &[NotifyState<'_>]) {
+pub(crate) fn notify(log: &Log, states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         log.debug(format_args!("systemd: {error}"));
     }

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod broker;
 pub mod cli;
 mod clients;
 pub mod connection;
@@ -64,6 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let log = log::Log::new(options.verbose, options.console);
     let ended = match options.guard {
         Some(pid) => guardian::run(&options, pid, &log),
+        None if options.broker => broker::run(&options, &log),
         None => daemon::run(&options, &log),
     };
     match ended {

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// A process that cannot be mistaken for a later one with its number.
@@ -64,6 +66,33 @@ pub(crate) fn network_namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
+/// Whether a thread of the process is in the network namespace with this number, of this device.
+pub(crate) fn is_in_network_namespace(pid: u32, namespace: (u64, u64)) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let found = fs::metadata(thread.path().join("ns/net"));
+        found.is_ok_and(|it| (it.dev(), it.ino()) == namespace)
+    })
+}
+
+/// The supplementary groups of the process.
+pub(crate) fn groups(pid: u32) -> Vec<u32> {
+    let status = read(pid, "status");
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    let numbers = groups.unwrap_or_default().split_whitespace();
+    numbers.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether the process of a pidfd has not ended.
+pub(crate) fn is_alive(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&at_once)) == Ok(0)
+}
+
 const CAP_NET_ADMIN: u32 = 12;
 
 fn read(pid: u32, name: &str) -> String {
@@ -73,7 +102,6 @@ fn read(pid: u32, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
     use std::process;
 
     #[test]

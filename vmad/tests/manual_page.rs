@@ -37,8 +37,31 @@ Queueing disciplines and filters of others are left alone.
 ",
     ),
     (
+        "BROKER",
+        "
+With
+.B \\-\\-broker
+it opens network interfaces for the programs that ask, in their network namespaces, and gives each a part: several processes send and
+receive past the kernel on one interface.
+An interface is opened when the first asks, and closed ten seconds after the last has gone.
+When the broker ends, sockets go on with the kernel.
+.PP
+.I /etc/vma/vmad.conf
+says who may, beside root; without the file the group vma.
+A line is
+.RS
+.B allow user|group
+.I name|number
+.RI [ interface ...]
+.RE
+A grant is CAP_NET_RAW on the interface, and those who share one can read and spoil each other\\(aqs packets.
+",
+    ),
+    (
         "RIGHTS",
         "
+The broker runs as root, with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_IPC_LOCK.
+The daemon takes:
 .TP
 .B CAP_NET_RAW
 to send segments in the name of a process that is gone.
@@ -82,6 +105,12 @@ end the daemon.
 .TP
 .I /var/run/vma_agent.sock
 The socket that programs under the original library send to.
+.TP
+.I /run/vma/vmad.sock
+The socket that programs ask the broker through.
+.TP
+.I /etc/vma/vmad.conf
+Whom the broker serves.
 .TP
 .I /run/vmad/status.json
 What

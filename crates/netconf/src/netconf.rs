@@ -268,6 +268,18 @@ impl Netconf {
             .filter(move |address| address.link_index == link_index)
     }
 
+    /// The addresses of a link that packets past the kernel may have.
+    pub fn usable_addresses(&self, link: &Link) -> impl Iterator<Item = IpAddr> {
+        let is_big = link.big_tcp;
+        let is_usable = move |it: &&Address| match it.address {
+            IpAddr::V4(_) => true,
+            // Segments that are longer than any packet are the kernel's.
+            IpAddr::V6(_) => !it.tentative && !is_big,
+        };
+        let of_link = self.addresses_of(link.index).filter(is_usable);
+        of_link.map(|it| it.address)
+    }
+
     /// The link that has this very address; the first if several have (IPv6 link-local addresses).
     pub fn link_of_address(&self, address: IpAddr) -> Option<&Link> {
         let owner = self

@@ -60,7 +60,8 @@ fn prepared(mut command: Command) -> io::Result<Command> {
 /// process.
 const DIRECTORY_PREFIX: &str = "vmat-stats-";
 
-fn statistics_directory() -> PathBuf {
+/// Where the programs of this test process leave their statistics.
+pub fn statistics_directory() -> PathBuf {
     env::temp_dir().join(format!("{DIRECTORY_PREFIX}{}", process::id()))
 }
 

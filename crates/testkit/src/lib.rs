@@ -53,7 +53,9 @@ mod skip;
 mod sys;
 mod tun;
 
-pub use accelerated::{Accelerated, OPEN_WAIT, SOON, eventually, preloaded, preloaded_in_place};
+pub use accelerated::{
+    Accelerated, OPEN_WAIT, SOON, eventually, preloaded, preloaded_in_place, statistics_directory,
+};
 pub use c_program::{c_program, c_program_with, compile_c_with};
 pub use cases::Case;
 pub use comparison::{

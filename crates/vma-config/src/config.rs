@@ -40,6 +40,8 @@ pub struct Config {
     pub application_id: String,
     /// `VMA_GUARDIAN`: another process tells peers when this one is killed.
     pub guardian: bool,
+    /// `VMA_BROKER`: the socket of a broker that opens interfaces; `None` uses none.
+    pub broker: Option<PathBuf>,
     /// `VMA_HANDLE_SIGINTR`: `SIGINT` ends every call that waits.
     pub handle_sigintr: bool,
     /// `VMA_HANDLE_SIGSEGV`: a crash logs where it happened.
@@ -341,6 +343,7 @@ impl Config {
                 _ => String::new(),
             },
             guardian: settings.is_on(const { ParameterId::of("VMA_GUARDIAN") }),
+            broker: path(const { ParameterId::of("VMA_BROKER") }),
             handle_sigintr: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGINTR") }),
             handle_sigsegv: settings.is_on(const { ParameterId::of("VMA_HANDLE_SIGSEGV") }),
             rx_bytes_min: unsigned(const { ParameterId::of("VMA_RX_BYTES_MIN") }),

@@ -171,6 +171,12 @@ pub(crate) const FILES: &[File] = &[
         Repository("packaging/vma.service"),
         "usr/lib/systemd/system/vma.service",
     ),
+    configuration("packaging/vmad.conf", "etc/vma/vmad.conf"),
+    file(
+        Library,
+        Repository("packaging/vma-broker.service"),
+        "usr/lib/systemd/system/vma-broker.service",
+    ),
     file(
         Library,
         Repository("packaging/sysusers.conf"),
@@ -215,6 +221,11 @@ pub(crate) const FILES: &[File] = &[
         Library,
         Compressed("docs/differences.md"),
         "usr/share/doc/{name}/differences.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/broker.md"),
+        "usr/share/doc/{name}/broker.md.gz",
     ),
     file(
         Library,

@@ -105,29 +105,26 @@ impl<S: Receiver> Links<S> {
     ) -> Result<&'static Interface<S>, NotOpen> {
         let failed_before = before.is_some();
         let spec = facts.spec;
-        // To find that out by opening the device takes milliseconds, in every child that has
-        // sockets of its own.
-        let opened = match self.network.xdp_program(spec.index) {
-            Some(_) => Err(OpenError {
-                what: "another XDP program is attached".to_owned(),
-                remedy: "it is taken over when it is free; see `ip link` for the program",
-                locked_memory: false,
-                held: true,
-            }),
-            None => {
-                let chosen = |by_sockets: &AtomicBool| by_sockets.load(Ordering::Relaxed);
-                let rings = RingsMax {
-                    senders: self
-                        .settings
-                        .rings_tx
-                        .rings_max(chosen(&self.sending_is_chosen)),
-                    receivers: self
-                        .settings
-                        .rings_rx
-                        .rings_max(chosen(&self.receiving_is_chosen))
-                        .min(RINGS_MAX),
-                };
-                self.backend.open(&spec, self.pool, rings)
+        let chosen = |by_sockets: &AtomicBool| by_sockets.load(Ordering::Relaxed);
+        let rings = RingsMax {
+            senders: self
+                .settings
+                .rings_tx
+                .rings_max(chosen(&self.sending_is_chosen)),
+            receivers: self
+                .settings
+                .rings_rx
+                .rings_max(chosen(&self.receiving_is_chosen))
+                .min(RINGS_MAX),
+        };
+        let opened = match self.backend.join(&spec, self.pool, rings) {
+            Some(Ok(port)) => Ok(port),
+            refused => {
+                if let Some(Err(error)) = refused {
+                    self.segment.event("broker", &spec.name, &error.what);
+                    log::info!("{}: {} ({})", spec.name, error.what, error.remedy);
+                }
+                self.open_alone(&spec, rings)
             }
         };
         let port = match opened {
@@ -164,6 +161,21 @@ impl<S: Receiver> Links<S> {
             }
         };
         self.have_opened(spec, port)
+    }
+
+    /// Opens a device for this process alone.
+    fn open_alone(&self, spec: &LinkSpec, rings: RingsMax) -> Result<Port<S::Backend>, OpenError> {
+        // To find that out by opening the device takes milliseconds, in every child that has
+        // sockets of its own.
+        match self.network.xdp_program(spec.index) {
+            Some(_) => Err(OpenError {
+                what: "another XDP program is attached".to_owned(),
+                remedy: "it is taken over when it is free; see `ip link` for the program",
+                locked_memory: false,
+                held: true,
+            }),
+            None => self.backend.open(spec, self.pool, rings),
+        }
     }
 
     /// Of its own, so that its values need no stack while the device is being opened: threads may

@@ -5,13 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use netconf::{Link, Netconf};
 
 pub(super) fn usable_addresses(netconf: &Netconf, link: &Link) -> Vec<IpAddr> {
-    let is_usable = |it: &&netconf::Address| match it.address {
-        IpAddr::V4(_) => true,
-        // Segments that are longer than any packet are the kernel's.
-        IpAddr::V6(_) => !it.tentative && !link.big_tcp,
-    };
-    let of_link = netconf.addresses_of(link.index).filter(is_usable);
-    of_link.map(|it| it.address).collect()
+    netconf.usable_addresses(link).collect()
 }
 
 pub(super) fn ipv4(address: &netconf::Address) -> Option<Ipv4Addr> {

@@ -18,7 +18,7 @@ const MODES: &[Word] = &[
     },
 ];
 
-pub(super) const PARAMETERS: [Parameter; 4] = [
+pub(super) const PARAMETERS: [Parameter; 5] = [
     Parameter::new(
         "VMA_XDP_MODE",
         "XDP mode",
@@ -54,6 +54,16 @@ pub(super) const PARAMETERS: [Parameter; 4] = [
          connection in the first call that finds nothing of it on its way or unread. With 0 the \
          thread gives the program 20 ms first: one that has ended by then needs no interface.",
 
+    ),
+    Parameter::new(
+        "VMA_BROKER",
+        "Broker",
+        Kind::Text { default: "/run/vma/vmad.sock", expands_pid: false },
+    )
+    .about(
+        "The socket of the broker that opens interfaces for several processes (vmad --broker).",
+        "Where it listens, each process that it serves gets a part of an interface; elsewhere, and \
+         with an empty value, the first process that opens an interface has it alone.",
     ),
     flag("VMA_POLL_SHARED_CPU", "Poll Shared CPU", false).about(
         "Poll on a processor that other threads need, too.",

@@ -64,6 +64,7 @@ const WORKING: &[&str] = &[
     "VMA_XDP_MODE",
     "VMA_XDP_POOL_FRAMES",
     "VMA_OPEN_WAIT_MSEC",
+    "VMA_BROKER",
     "VMA_POLL_SHARED_CPU",
 ];
 

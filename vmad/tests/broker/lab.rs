@@ -1,0 +1,203 @@
+//! A broker and servers in one namespace, clients of the kernel's in another.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
+};
+use tempfile::TempDir;
+use testkit::{Accelerated, Namespaces, Pair, Running, Skip, preloaded};
+
+const START: Duration = Duration::from_secs(60);
+/// A datagram that has not come back by then is lost.
+const LOST: Duration = Duration::from_secs(2);
+
+pub(crate) struct Lab {
+    pub(crate) broker: Option<Running>,
+    pair: Pair,
+    directory: TempDir,
+}
+
+/// What came of sending datagrams and streams to a server.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) datagrams: u32,
+    pub(crate) datagrams_lost: u32,
+    pub(crate) octets: usize,
+    pub(crate) streams_broken: u32,
+}
+
+impl Lab {
+    pub(crate) fn new(policy: &str) -> Result<Self, Skip> {
+        testkit::needs::require(&["python3"])?;
+        let pair = Namespaces::pair()?;
+        let directory = tempfile::tempdir().unwrap();
+        open_to_all(directory.path());
+        let file = directory.path().join("vmad.conf");
+        std::fs::write(&file, policy).unwrap();
+        // In no namespace of the test's: it goes where its clients are.
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmad"));
+        command.args(["--broker", "--console", "--broker-policy"]);
+        command.arg(&file).arg("--broker-socket");
+        command.arg(directory.path().join("socket"));
+        let mut broker = Running::start(command).unwrap();
+        let is_up = broker.wait_for_output("opens interfaces", START);
+        assert!(is_up, "{}{}", broker.stdout(), broker.stderr());
+        Ok(Self {
+            broker: Some(broker),
+            pair,
+            directory,
+        })
+    }
+
+    pub(crate) fn log(&self) -> String {
+        let broker = self.broker.as_ref().unwrap();
+        broker.stdout() + &broker.stderr()
+    }
+
+    pub(crate) fn server(&self, port: u16) -> Accelerated {
+        self.start(&["python3"], port)
+    }
+
+    /// The same without any right.
+    pub(crate) fn server_of(&self, user: u32, port: u16) -> Accelerated {
+        let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+        let drop_all = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"];
+        let setpriv = ["setpriv", &user, &group, "--clear-groups"];
+        // The package's, for one in somebody's directory is not everybody's.
+        let python = ["/usr/bin/python3"];
+        self.start(&[&setpriv[..], &drop_all, &python].concat(), port)
+    }
+
+    fn start(&self, program: &[&str], port: u16) -> Accelerated {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py");
+        let words = [program, &[script]].concat();
+        let mut command = preloaded(&self.pair.b, Path::new(words[0])).unwrap();
+        command.args(&words[1..]);
+        command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
+        command.env("VMA_BROKER", self.directory.path().join("socket"));
+        // Other users leave theirs there, too.
+        open_to_all(&testkit::statistics_directory());
+        let mut server = Accelerated::start(command).unwrap();
+        let is_up = server.process().wait_for_output("ready", START);
+        assert!(is_up, "{}", server.process().stderr());
+        server
+    }
+
+    /// Datagrams and a stream, for a while.
+    pub(crate) fn traffic(&self, port: u16, time: Duration) -> Traffic {
+        let server = SocketAddr::from((Pair::ADDRESS_B, port));
+        self.pair.a.enter(|| {
+            let mut traffic = Traffic::default();
+            let until = Instant::now() + time;
+            let datagrams = client();
+            datagrams.connect(server).unwrap();
+            let mut stream = TcpStream::connect(server).unwrap();
+            stream.set_read_timeout(Some(LOST)).unwrap();
+            let mut number = 0_u32;
+            while Instant::now() < until && traffic.streams_broken == 0 {
+                number += 1;
+                match exchange(&datagrams, number) {
+                    true => traffic.datagrams += 1,
+                    false => traffic.datagrams_lost += 1,
+                }
+                let len = 1 + number as usize * 7919 % 9000;
+                match exchange_octets(&mut stream, len, number) {
+                    Ok(()) => traffic.octets += len,
+                    Err(_) => traffic.streams_broken += 1,
+                }
+                // Who has been killed does not answer any more.
+                if traffic.datagrams_lost > 20 {
+                    break;
+                }
+            }
+            traffic
+        })
+    }
+
+    /// So many datagrams there and back, which the server hears one after the other.
+    pub(crate) fn datagrams(&self, port: u16, count: u32) {
+        self.pair.a.enter(|| {
+            let socket = client();
+            socket.connect((Pair::ADDRESS_B, port)).unwrap();
+            let answered = (0..count).filter(|number| exchange(&socket, *number));
+            assert_eq!(answered.count(), count as usize);
+        });
+    }
+
+    /// So many datagrams that nobody waits for.
+    pub(crate) fn flood(&self, port: u16, count: u32) {
+        self.pair.a.enter(|| {
+            let socket = client();
+            socket.connect((Pair::ADDRESS_B, port)).unwrap();
+            for _ in 0..count {
+                let _ = socket.send(&[7; 100]);
+            }
+        });
+    }
+
+    /// Says what no library says.
+    pub(crate) fn babble(&self) {
+        let address = SocketAddrUnix::new(self.directory.path().join("socket")).unwrap();
+        for message in [&b"x"[..], &[0; 400], b"vmab\x01\0\0\0\x02\0\0\0\0\x08\0\0"] {
+            let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+            let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
+            connect(&socket, &address).unwrap();
+            send(&socket, message, SendFlags::NOSIGNAL).unwrap();
+            // Whatever it answers, it ends the connection.
+            let mut reader = std::fs::File::from(socket);
+            let mut answer = Vec::new();
+            let _ = reader.read_to_end(&mut answer);
+        }
+    }
+
+    /// Whether the interface of the servers has an XDP program.
+    pub(crate) fn has_program(&self) -> bool {
+        let shown = self.pair.b.ip(&["link", "show", "vb"]).unwrap();
+        shown.contains("xdp")
+    }
+}
+
+fn client() -> UdpSocket {
+    let socket = UdpSocket::bind((Pair::ADDRESS_A, 0)).unwrap();
+    socket.set_read_timeout(Some(LOST / 10)).unwrap();
+    socket
+}
+
+/// Whether a datagram comes back. What comes late, of an earlier one, does not count.
+fn exchange(socket: &UdpSocket, number: u32) -> bool {
+    let mut buffer = [0; 64];
+    if socket.send(&number.to_be_bytes()).is_err() {
+        return false;
+    }
+    let until = Instant::now() + LOST;
+    while Instant::now() < until {
+        match socket.recv(&mut buffer) {
+            Ok(4) if buffer[..4] == number.to_be_bytes() => return true,
+            Ok(_) => {}
+            Err(_) if Instant::now() >= until => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn exchange_octets(stream: &mut TcpStream, len: usize, seed: u32) -> std::io::Result<()> {
+    let octets: Vec<u8> = (0..len)
+        .map(|it| (it ^ seed as usize).to_le_bytes()[0])
+        .collect();
+    stream.write_all(&octets)?;
+    let mut back = vec![0; len];
+    stream.read_exact(&mut back)?;
+    assert!(back == octets, "other octets have come back");
+    Ok(())
+}
+
+fn open_to_all(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let all = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(directory, all).unwrap();
+}
