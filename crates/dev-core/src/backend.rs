@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use descriptors::OwnDescriptor;
@@ -123,6 +124,10 @@ pub struct ReceivingSide<B: Backend> {
     pub queues: u32,
 }
 
+/// Sets an option of a socket, by its name's number, for a process that may not: `TCP_REPAIR`, or
+/// `SO_ATTACH_FILTER` to these instructions.
+pub type SetOption = Box<dyn Fn(BorrowedFd<'_>, i32, &[u8]) -> io::Result<()> + Send + Sync>;
+
 /// An open interface.
 pub struct Port<B: Backend> {
     /// Receiving sides, at least one. Each packet comes through one of them, the packets of a flow
@@ -146,6 +151,8 @@ pub struct Port<B: Backend> {
     pub note: String,
     /// Number of hardware or software queues that it serves.
     pub queues: u32,
+    /// The broker's, if it is a broker's interface.
+    pub set_option: Option<SetOption>,
 }
 
 /// What becomes of TCP segments that a device or a kernel on the way has merged into one.

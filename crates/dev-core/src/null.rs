@@ -122,6 +122,7 @@ impl Backend for NullBackend {
                 wire: Arc::clone(&self.wire),
             },
             segmenter: None,
+            set_option: None,
             partial_checksums: false,
             description: "null".to_owned(),
             mtu_max: u32::MAX,

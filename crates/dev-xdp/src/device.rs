@@ -251,6 +251,7 @@ impl XdpBackend {
             merging: merging(attach, in_pieces),
             note,
             queues: counts.queues,
+            set_option: None,
         })
     }
 }

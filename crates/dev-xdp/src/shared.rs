@@ -22,7 +22,7 @@ mod refill;
 pub(crate) mod send;
 
 pub use client::Client;
-pub use host::{Facts, Host, MemberFacts, greeting, refuse};
+pub use host::{Facts, Host, MemberFacts, Question, greeting, refuse};
 pub use message::Hello;
 pub use receive::SharedRx;
 pub use send::SharedTx;

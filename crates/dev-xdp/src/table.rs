@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use dev_core::Protocol;
 
@@ -18,7 +19,7 @@ pub(crate) const FLOW_CAPACITY: u32 = 65_536;
 #[derive(Debug)]
 pub(crate) enum Table {
     Own(Attached),
-    Shared(Membership),
+    Shared(Arc<Membership>),
 }
 
 /// A port at one address, or, at the unspecified one, at any of the interface.

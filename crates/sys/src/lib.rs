@@ -29,6 +29,7 @@ mod listener_filter;
 mod namespace;
 mod path_notices;
 mod polling;
+mod privileged_options;
 mod process;
 mod raw_socket;
 mod rights;
@@ -57,6 +58,7 @@ pub use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub use path_notices::{PathNotice, PathNotices, SegmentError};
 pub use polling::poll_now;
 pub use polling::{poll_one, select_now, wait};
+pub use privileged_options::{has_helper_for_options, set_options_through};
 pub use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,
     message_pair, parent_process_id, process_fd, send_message, take_message,

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use libc::{c_int, sock_filter};
 
-use super::Errno;
 use super::streams::set_option;
+use super::{Errno, privileged_options};
 
 const LOAD_ABSOLUTE: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -46,7 +46,21 @@ pub fn set_listener_filter(fd: c_int, ways: &[(u32, Vec<Ipv4Addr>)]) -> Result<(
         len: u16::try_from(program.len()).map_err(|_| Errno(libc::EINVAL))?,
         filter: program.as_mut_ptr(),
     };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    match set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter) {
+        // Some kernels have only the privileged attach filters.
+        Err(Errno(libc::EPERM)) => {
+            let octets: Vec<u8> = program.iter().flat_map(octets).collect();
+            privileged_options::ask(fd, libc::SO_ATTACH_FILTER, &octets)
+        }
+        set => set,
+    }
+}
+
+/// An instruction as it lies in memory.
+fn octets(instruction: &sock_filter) -> [u8; 8] {
+    let sock_filter { code, jt, jf, k } = *instruction;
+    let ([a, b], [e, f, g, h]) = (code.to_ne_bytes(), k.to_ne_bytes());
+    [a, b, jt, jf, e, f, g, h]
 }
 
 fn program(ways: &[(u32, Vec<Ipv4Addr>)]) -> Vec<sock_filter> {

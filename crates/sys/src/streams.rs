@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_long, c_void};
 
-use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check, with_rights};
+use super::{Errno, SO_BINDTOIFINDEX, Sockaddr, check, privileged_options, with_rights};
 
 // kernel `include/uapi/linux/tcp.h`
 const REPAIR_ON: c_int = 1;
@@ -24,9 +24,9 @@ pub enum RepairQueue {
     Send = 2,
 }
 
-/// Begins the repair. Needs `CAP_NET_ADMIN`.
+/// Begins the repair. Needs `CAP_NET_ADMIN`, or [somebody who has it](super::set_options_through).
 pub fn repair_begins(fd: c_int) -> Result<(), Errno> {
-    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &REPAIR_ON))
+    set_repair(fd, REPAIR_ON)
 }
 
 /// Ends it. With `probes` an established connection asks its peer for a sign of life.
@@ -36,7 +36,16 @@ pub fn repair_ends(fd: c_int, probes: bool) -> Result<(), Errno> {
     } else {
         REPAIR_OFF_QUIETLY
     };
-    with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &off))
+    set_repair(fd, off)
+}
+
+fn set_repair(fd: c_int, value: c_int) -> Result<(), Errno> {
+    match with_rights(|| set_tcp_option(fd, libc::TCP_REPAIR, &value)) {
+        Err(Errno(libc::EPERM)) => {
+            privileged_options::ask(fd, libc::TCP_REPAIR, &value.to_ne_bytes())
+        }
+        set => set,
+    }
 }
 
 /// Sets where a queue of a socket that is not connected begins.

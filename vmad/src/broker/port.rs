@@ -10,13 +10,13 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use dev_core::LinkSpec;
-use dev_xdp::shared::{Client, Facts, Host};
+use dev_xdp::shared::{Client, Facts, Host, Question};
 use netconf::Netconf;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{SendFlags, send};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Shared;
@@ -34,8 +34,8 @@ const TEND: Duration = Duration::from_millis(10);
 const KEPT: Duration = Duration::from_secs(10);
 /// Frames to receive into, and to send by.
 const FRAMES: (u32, u32) = (24_576, 16_384);
-/// Longer than any question.
-const QUESTION_BYTES: usize = 256;
+/// How long processes have to leave when the broker ends.
+const LEAVING: Duration = Duration::from_secs(5);
 /// Questions of one process that are answered before others get their turn.
 const QUESTIONS_AT_ONCE: usize = 64;
 
@@ -165,16 +165,25 @@ impl Port<'_> {
         add(self.netconf.events_descriptor().as_fd(), CONFIGURATION)?;
         let mut events: Vec<Event> = Vec::with_capacity(128);
         let mut used = Instant::now();
+        let mut ends = None;
         loop {
+            if ends.is_some_and(|at| self.processes.is_empty() || Instant::now() >= at) {
+                return Ok(());
+            }
             events.clear();
-            let timeout = self.timeout();
+            let timeout = self.timeout(ends.is_some());
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             for event in &events {
                 match event.data.u64() {
-                    BELL if !self.welcome(newcomers, rung) => return Ok(()),
+                    BELL if ends.is_none() && !self.welcome(newcomers, rung) => {
+                        // They leave for the kernel, which may take the broker's help.
+                        self.host.end();
+                        epoll::delete(&self.epoll, rung)?;
+                        ends = Some(Instant::now() + LEAVING);
+                    }
                     BELL => {}
                     CONFIGURATION => self.follow(),
                     number if number % 2 == 0 => self.answer(number),
@@ -190,8 +199,9 @@ impl Port<'_> {
         }
     }
 
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self, ends: bool) -> Option<Timespec> {
         let wait = match self.processes.len() {
+            _ if ends => TEND,
             1 if !self.host.has_ended() => return None,
             0 if !self.host.has_ended() => Duration::from_secs(1),
             _ => TEND,
@@ -268,23 +278,22 @@ impl Port<'_> {
             let Some(served) = self.processes.get(&number) else {
                 return;
             };
-            let mut question = [0; QUESTION_BYTES];
-            match recv(&served.socket, &mut question[..], RecvFlags::DONTWAIT) {
-                Ok((len @ 1.., _)) => {
+            match Question::read(served.socket.as_fd()) {
+                Ok(Some(question)) => {
                     let (netconf, index) = (&mut self.netconf, self.id.index);
                     let look = || {
                         let _ = netconf.process_events();
                         look(netconf, index).map(|(_, facts)| facts)
                     };
-                    let answer = self.host.serve(served.client, &question[..len], look);
+                    let answer = self.host.serve(served.client, &question, look);
                     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                     // Who does not take its answers has asked for the next ones in vain.
                     if send(&served.socket, &answer, flags).is_err() {
                         return self.part(number);
                     }
                 }
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                Ok(_) | Err(_) => return self.part(number),
+                Err(error) if is_for_later(&error) => return,
+                Ok(None) | Err(_) => return self.part(number),
             }
         }
     }
@@ -331,4 +340,9 @@ impl Port<'_> {
             }
         }
     }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted)
 }

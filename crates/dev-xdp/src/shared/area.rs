@@ -96,6 +96,8 @@ const PAGE_BYTES: usize = 4096;
 struct Header {
     /// Who holds the lock.
     lock: Line,
+    /// The broker is about to end.
+    ending: AtomicU32,
     /// Under the lock: frames in the stack of free ones.
     free_count: AtomicU32,
     /// Under the lock: frames that the kernel is to have of each queue.
@@ -219,6 +221,15 @@ impl Area {
 
     pub(super) fn lock(&self) -> &AtomicU32 {
         &self.header().lock.0
+    }
+
+    /// Whether the broker is about to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.header().ending.load(Ordering::Acquire) != 0
+    }
+
+    pub(super) fn ends(&self) {
+        self.header().ending.store(1, Ordering::Release);
     }
 
     pub(super) fn level(&self) -> &AtomicU32 {

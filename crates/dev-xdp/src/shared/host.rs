@@ -2,6 +2,7 @@
 
 mod members;
 mod remains;
+mod socket_options;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -247,11 +248,13 @@ impl Host {
     pub fn serve(
         &mut self,
         client: Client,
-        message: &[u8],
+        question: &Question,
         look: impl FnOnce() -> Option<Facts>,
     ) -> [u8; 4] {
-        let done = match Request::decode(message) {
-            Some(request) if self.is_member(client) => self.perform(client, request, look),
+        let done = match Request::decode(&question.message) {
+            Some((request, value)) if self.is_member(client) => {
+                self.perform(client, request, (question.along.as_ref(), value), look)
+            }
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         let errno = done.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
@@ -267,6 +270,7 @@ impl Host {
         &mut self,
         client: Client,
         request: Request,
+        (along, value): (Option<&OwnedFd>, &[u8]),
         look: impl FnOnce() -> Option<Facts>,
     ) -> io::Result<()> {
         let place = client.place();
@@ -326,6 +330,10 @@ impl Host {
                 self.remove_flows(client);
                 Ok(())
             }
+            Request::SetOption(name) => match along {
+                Some(socket) => socket_options::set(socket.as_fd(), name.into(), value),
+                None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            },
         }
     }
 
@@ -355,6 +363,13 @@ impl Host {
         !self.members.is_empty() || !self.ended.is_empty()
     }
 
+    /// The broker is about to end: all that comes is the kernel's from here on, and processes are
+    /// told so.
+    pub fn end(&mut self) {
+        self.attached.close();
+        self.area.ends();
+    }
+
     /// How it was opened, in a few words.
     pub fn description(&self) -> String {
         format!("xdp {}, {} queue(s)", self.mode.text(), self.queues.len())
@@ -379,6 +394,25 @@ impl Drop for Host {
 pub fn refuse(socket: BorrowedFd<'_>, why: &str) {
     // Who has gone need not know.
     let _ = fds::send(socket, &Answer::Refused(why.to_owned()).encode(), &[]);
+}
+
+/// What a process asks, and what came along with it.
+#[derive(Debug)]
+pub struct Question {
+    message: Vec<u8>,
+    along: Option<OwnedFd>,
+}
+
+impl Question {
+    /// The next one. `None`: the process has gone.
+    pub fn read(socket: BorrowedFd<'_>) -> io::Result<Option<Self>> {
+        let mut bytes = [0; super::message::BYTES_MAX];
+        let (len, fds) = fds::receive(socket, &mut bytes)?;
+        Ok((len > 0).then(|| Self {
+            message: bytes[..len].to_vec(),
+            along: fds.into_iter().next(),
+        }))
+    }
 }
 
 /// A process's first message and the descriptor of its network namespace. `None`: it is neither.

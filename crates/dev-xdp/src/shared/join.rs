@@ -55,19 +55,20 @@ pub(crate) fn join(
 }
 
 fn enter(
-    membership: Membership,
+    mut membership: Membership,
     link: &LinkSpec,
     pool: &'static FramePool,
     rings: RingsMax,
 ) -> Result<Port<XdpBackend>, String> {
-    let (welcome, fds) = ask(&membership, link, pool)?;
+    let (welcome, fds) = greet(&membership, link, pool)?;
     let parts =
         Parts::of(&welcome, fds).map_err(|error| format!("the broker's answer: {error}"))?;
+    membership.has_memory(Arc::clone(&parts.area));
     Ok(parts.into_port(membership, &welcome, link, rings))
 }
 
 /// Says hello.
-fn ask(
+fn greet(
     membership: &Membership,
     link: &LinkSpec,
     pool: &FramePool,
@@ -183,13 +184,14 @@ impl Parts {
             }
         };
         // With the process's own rights: who may open one needs no broker for that.
+        let membership = Arc::new(membership);
         let segmenter = modes::segmenter(link, mode).unwrap_or(None);
         let slow_to_close = segmenter.as_ref().map(XdpSegmenter::descriptor);
         Port {
             receivers: sides.into_iter().map(receiver).collect(),
             senders,
             steering: XdpSteering::new(
-                Table::Shared(membership),
+                Table::Shared(Arc::clone(&membership)),
                 receiving,
                 slow_to_close.into_iter().collect(),
                 Queues {
@@ -205,6 +207,9 @@ impl Parts {
             merging: modes::merging(mode, welcome.in_pieces),
             note: welcome.note.clone(),
             queues: welcome.queues,
+            set_option: Some(Box::new(move |fd, name, value| {
+                membership.set_option(fd, name, value)
+            })),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! A process's side of its connection to the broker.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use descriptors::OwnDescriptor;
@@ -14,6 +14,7 @@ use rustix::net::{
     sockopt,
 };
 
+use super::area::Area;
 use super::message::{BYTES_MAX, Request};
 use crate::fds;
 
@@ -29,6 +30,10 @@ pub(crate) struct Membership {
     turn: Mutex<()>,
     /// There is nobody to answer any more.
     is_over: AtomicBool,
+    /// In a child of this process its descriptor is somebody else's.
+    process: u32,
+    /// Where the broker says that it is about to end.
+    area: Option<Arc<Area>>,
 }
 
 impl Membership {
@@ -49,7 +54,14 @@ impl Membership {
             socket,
             turn: Mutex::new(()),
             is_over: AtomicBool::new(false),
+            process: std::process::id(),
+            area: None,
         })
+    }
+
+    /// What the broker has given.
+    pub(super) fn has_memory(&mut self, area: Arc<Area>) {
+        self.area = Some(area);
     }
 
     pub(super) fn socket(&self) -> &OwnDescriptor {
@@ -61,11 +73,34 @@ impl Membership {
     /// # Errors
     /// The broker's, or `ENOTCONN` if there is none any more.
     pub(crate) fn ask(&self, request: Request) -> io::Result<()> {
+        self.ask_with(&request.encode(), &[])
+    }
+
+    /// Has the broker set an option of a socket.
+    pub(super) fn set_option(
+        &self,
+        socket: BorrowedFd<'_>,
+        name: i32,
+        value: &[u8],
+    ) -> io::Result<()> {
+        let too_long = || io::Error::from_raw_os_error(libc::E2BIG);
+        let name = u8::try_from(name).map_err(|_| too_long())?;
+        let question = [&Request::SetOption(name).encode(), value].concat();
+        if question.len() > BYTES_MAX {
+            return Err(too_long());
+        }
+        self.ask_with(&question, &[socket])
+    }
+
+    fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if self.process != std::process::id() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_over.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let answer = self.exchange(&request.encode());
+        let answer = self.exchange(question, along);
         match answer {
             Ok(0) => Ok(()),
             Ok(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -77,8 +112,8 @@ impl Membership {
         }
     }
 
-    fn exchange(&self, request: &[u8]) -> io::Result<i32> {
-        fds::send(self.socket.as_fd(), request, &[])?;
+    fn exchange(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<i32> {
+        retry(|| fds::send(self.socket.as_fd(), question, along))?;
         let mut answer = [0; BYTES_MAX];
         match retry(|| fds::receive(self.socket.as_fd(), &mut answer))? {
             (4, _) => Ok(i32::from_ne_bytes([
@@ -88,8 +123,12 @@ impl Membership {
         }
     }
 
-    /// Whether the broker has ended, or has ended this. Costs a system call.
+    /// Whether the broker has ended, or is about to: then it still answers for a while. Costs a
+    /// system call.
     pub(crate) fn is_over(&self) -> bool {
+        if self.area.as_ref().is_some_and(|area| area.is_ending()) {
+            return true;
+        }
         if !self.is_over.load(Ordering::Relaxed) {
             // One who asks has the socket for as long, and finds out itself.
             let Ok(_turn) = self.turn.try_lock() else {

@@ -76,6 +76,9 @@ pub(crate) enum Request {
     LookAgain,
     Stamp(bool),
     GiveBack,
+    /// The option with this number, of the socket that comes along, is to have the value that
+    /// follows.
+    SetOption(u8),
 }
 
 impl Hello {
@@ -189,6 +192,7 @@ impl Request {
             Self::LookAgain => (8, 0, none, none),
             Self::Stamp(stamps) => (9, stamps.into(), none, none),
             Self::GiveBack => (10, 0, none, none),
+            Self::SetOption(name) => (11, name, none, none),
         };
         let mut bytes = vec![kind, protocol];
         put_address(&mut bytes, local);
@@ -196,17 +200,17 @@ impl Request {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// The request, and what follows it.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let mut reader = Reader(bytes);
         let (kind, number) = (reader.u8()?, reader.u8()?);
         let (local, peer) = (reader.address()?, reader.address()?);
-        reader.end()?;
         let protocol = || match number {
             it if it == Protocol::Tcp as u8 => Some(Protocol::Tcp),
             it if it == Protocol::Udp as u8 => Some(Protocol::Udp),
             _ => None,
         };
-        Some(match kind {
+        let request = match kind {
             1 => Self::AddPort(protocol()?, local),
             2 => Self::RemovePort(protocol()?, local),
             3 => Self::AddFlow(protocol()?, local, peer),
@@ -217,8 +221,10 @@ impl Request {
             8 => Self::LookAgain,
             9 => Self::Stamp(number != 0),
             10 => Self::GiveBack,
+            11 => Self::SetOption(number),
             _ => return None,
-        })
+        };
+        Some((request, reader.0))
     }
 }
 
@@ -299,21 +305,23 @@ mod tests {
             Request::LookAgain,
             Request::Stamp(true),
             Request::GiveBack,
+            Request::SetOption(19),
         ] {
             let bytes = request.encode();
             assert!(bytes.len() <= BYTES_MAX);
-            assert_eq!(Request::decode(&bytes), Some(request));
+            assert_eq!(Request::decode(&bytes), Some((request, &[][..])));
             for len in 0..bytes.len() {
                 assert_eq!(Request::decode(&bytes[..len]), None, "{request:?} cut");
             }
-            assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None);
+            let with_value = [&bytes[..], &[7]].concat();
+            assert_eq!(Request::decode(&with_value), Some((request, &[7][..])));
         }
     }
 
     #[test]
     fn what_is_no_request_is_none() {
         let good = Request::AddPort(Protocol::Udp, SocketAddr::from(([1; 4], 1))).encode();
-        for (place, values) in [(0, [0, 11]), (1, [1, 255]), (2, [0, 5])] {
+        for (place, values) in [(0, [0, 12]), (1, [1, 255]), (2, [0, 5])] {
             for value in values {
                 let mut bytes = good.clone();
                 bytes[place] = value;

@@ -164,6 +164,14 @@ pub(super) fn recover(
     count
 }
 
+/// Ends what a dead process was about under its lock, which the caller has.
+pub(super) fn finish_for(locked: &Locked<'_>, area: &Area, fills: &mut [Refill], dead: Client) {
+    finish_move(area, fills, dead);
+    for refill in fills {
+        refill.fill_up(locked, area, Client::BROKER);
+    }
+}
+
 /// A move of frames to the kernel that its process did not live to end: if the kernel was shown
 /// them, they are not the process's any more. Some may have come back since, to others.
 fn finish_move(area: &Area, fills: &mut [Refill], dead: Client) {

@@ -47,6 +47,8 @@ impl<B: Backend> Engine<B> {
             let after = now.after(change);
             now.may_administer() && after.is_some_and(|after| !after.may_administer())
         });
+        // A broker goes on with what takes the right.
+        let goes = goes && !sys::has_helper_for_options();
         if goes {
             // What is being opened takes it, and may stay open without.
             self.links.wait_for_opener();
@@ -108,7 +110,8 @@ impl<B: Backend> Engine<B> {
             permitted: leader.capabilities.permitted,
             ..as_credentials(own, users)
         };
-        if as_credentials(own, users).may_administer() && !all.may_administer() {
+        let goes = as_credentials(own, users).may_administer() && !all.may_administer();
+        if goes && !sys::has_helper_for_options() {
             self.rights_go(UNSEEN);
         }
         let has_more = own.permitted & !leader.capabilities.permitted != 0;

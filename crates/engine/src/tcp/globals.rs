@@ -167,8 +167,8 @@ impl<S: Stack> Globals<S> {
     /// Whether the thread may repair sockets. To try it out takes a socket, and is done once with
     /// each set of rights.
     fn may_repair(&self) -> bool {
-        let rights = sys::capabilities().map_or(0, |it| it.effective);
-        if rights != 0 && self.has_repaired_with.load(Ordering::Relaxed) == rights {
+        let rights = HAS_RIGHTS | sys::capabilities().map_or(0, |it| it.effective);
+        if self.has_repaired_with.load(Ordering::Relaxed) == rights {
             return true;
         }
         let can = can_repair();
@@ -259,7 +259,10 @@ impl<S: Stack> fmt::Debug for Globals<S> {
     }
 }
 
-/// Whether the kernel lets the process repair sockets: it has `CAP_NET_ADMIN`.
+/// Beside those of a thread, which may have none: it is no capability's.
+const HAS_RIGHTS: u64 = 1 << 63;
+
+/// Whether the kernel lets the process repair sockets: it has `CAP_NET_ADMIN`, or a broker has.
 pub(crate) fn can_repair() -> bool {
     streams::new_socket(libc::AF_INET, libc::SOCK_CLOEXEC).is_ok_and(|fd| {
         let can = streams::repair_begins(fd).is_ok();

@@ -368,6 +368,7 @@ impl Backend for Device {
                 .collect(),
             steering: Steerer(wire),
             segmenter: None,
+            set_option: None,
             partial_checksums: false,
             description: "test".to_owned(),
             mtu_max: MTU_MAX,

@@ -184,7 +184,7 @@ impl<S: Receiver> Links<S> {
     fn have_opened(
         &self,
         spec: LinkSpec,
-        port: Port<S::Backend>,
+        mut port: Port<S::Backend>,
     ) -> Result<&'static Interface<S>, NotOpen> {
         log::debug!(
             "{}: opened, {}, {} queue(s), {} ring(s) for sending, {} for receiving",
@@ -208,6 +208,12 @@ impl<S: Receiver> Links<S> {
             && let Ok(raw) = sys::RawSocket::open()
         {
             self.return_socket.get_or_init(|| raw);
+        }
+        if let Some(set_option) = port.set_option.take() {
+            sys::set_options_through(move |fd, name, value| {
+                let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EPERM);
+                set_option(fd, name, value).map_err(|error| sys::Errno(errno(error)))
+            });
         }
         self.forget_holder(&spec.name);
         // A ring sends by one queue, and receives by any number.

@@ -1,6 +1,7 @@
 //! Processes come in and go.
 
 use super::*;
+use crate::shared::refill::finish_for;
 
 /// Of whom the broker says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,10 @@ impl Host {
         let Some(member) = self.members.remove(&client.place()) else {
             return;
         };
+        // The others wait for empty frames.
+        if let Some(locked) = self.area.take_from(client, Client::BROKER) {
+            finish_for(&locked, &self.area, &mut self.refills, client);
+        }
         for queue in 0..self.queues.len() as u32 {
             let _ = self.attached.maps().remove_xsk_of(client.place(), queue);
         }
