@@ -26,6 +26,7 @@ mod option_calls;
 pub(crate) mod option_names;
 pub(crate) mod options;
 pub(crate) mod own_rings;
+pub(crate) mod pacing;
 pub(crate) mod passed_by;
 pub(crate) mod payload;
 pub(crate) mod port_place;

@@ -10,6 +10,7 @@ use links::groups::is_looped;
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
+use crate::sockets::pacing::limit::RateLimit;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -38,13 +39,7 @@ impl<S: Stack> Host<S> {
         match effect(level, name) {
             Effect::None => {}
             Effect::ReceiveLimit => socket.receive_limit_changed(),
-            Effect::ReceiveTimeout => {
-                let fd = kernel_socket.fd.load(Ordering::Relaxed);
-                let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
-                kernel_socket
-                    .receive_timeout_nsec
-                    .store(timeout, Ordering::Relaxed);
-            }
+            Effect::Timeout => kernel_socket.read_timeouts(),
             Effect::Flows => self.addresses_changed(socket),
             Effect::Groups => {
                 let all = sys::option_int(socket.core().fd(), level, name) != Ok(0);
@@ -88,6 +83,11 @@ impl<S: Stack> Host<S> {
             }
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
         }
+    }
+
+    /// The program is about to say a socket's rate, in VMA's words or in the kernel's.
+    pub fn rate_limit_was_said(&self, socket: impl Into<S>, limit: Option<RateLimit>) {
+        socket.into().core().attachment().rate_limit = limit;
     }
 
     /// The program asks for the time of the datagram that it has read last (`SIOCGSTAMP`), which

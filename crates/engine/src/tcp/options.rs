@@ -3,7 +3,6 @@
 
 pub(super) mod effect;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use links::family::Family;
@@ -270,17 +269,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 self.notes_reuse();
             }
             Effect::None => {}
-            Effect::Timeout => {
-                let kernel_socket = &self.kernel_socket;
-                let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
-                let (receive, send) = (timeout(libc::SO_RCVTIMEO), timeout(libc::SO_SNDTIMEO));
-                kernel_socket
-                    .receive_timeout_nsec
-                    .store(receive, Ordering::Relaxed);
-                kernel_socket
-                    .send_timeout_nsec
-                    .store(send, Ordering::Relaxed);
-            }
+            Effect::Timeout => self.kernel_socket.read_timeouts(),
             Effect::Connection => {
                 let is_known = if self.is_stream() {
                     read(fd, level, name).map(|option| self.change(host, option))

@@ -1,0 +1,171 @@
+//! Datagrams that leave at a rate (`SO_MAX_PACING_RATE`) or at times of their own (`SO_TXTIME`), as
+//! the peer sees them.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use testkit::{Comparison, Pair, Running, SOON, c_program_with, or_skip};
+
+const HEADERS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../packaging/include");
+const PORT: u16 = 7701;
+const SINK_PORT: u16 = 7090;
+/// Bytes of the frames.
+const FRAME: u64 = 1514;
+
+/// What came: what short datagrams say, and when each came in nanoseconds.
+struct Received {
+    letters: String,
+    nsec: Vec<u64>,
+}
+
+/// Runs the sender with the library, and the receiver on the kernel of its peer. Returns what the
+/// sender says, and what came.
+fn run(comparison: &Comparison, arguments: &[&str]) -> (String, Received) {
+    let program = c_program_with("paced", &[HEADERS]);
+    let port = PORT.to_string();
+    let mut command = comparison.pair.a.command(&program);
+    command.args(["receive", &port]);
+    let mut receiver = Running::start(command).unwrap();
+    assert!(receiver.wait_for_output("ready", SOON));
+    let mut all = vec![arguments[0], &port];
+    all.extend(&arguments[1..]);
+    let sent = comparison.preloaded(&program, &all, &[]).unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(receiver.wait_for_output("received", SOON));
+    let received = receiver.wait(SOON).unwrap().stdout;
+    let mut lines = received.lines().skip(1);
+    let letters = lines.next().unwrap().to_owned();
+    let nsec = lines.filter_map(|line| line.parse().ok()).collect();
+    (sent.stdout, Received { letters, nsec })
+}
+
+/// The mean rate in millionths of the one that was asked for, and how many bytes a bucket must have
+/// held that is filled at that rate.
+fn measured(nsec: &[u64], kbps: u64) -> (u64, u64) {
+    let bytes_of = |time: u64| time * kbps / 8_000_000;
+    let time = nsec.last().unwrap() - nsec[0];
+    let count = nsec.len() as u64 - 1;
+    let (mut level, mut most, mut last) = (0_u64, 0, nsec[0]);
+    for at in nsec {
+        level = level.saturating_sub(bytes_of(at - last)) + FRAME;
+        most = most.max(level);
+        last = *at;
+    }
+    (count * FRAME * 1_000_000 / bytes_of(time), most)
+}
+
+/// The exact figures are in docs/measurements: a machine that others load holds threads up.
+#[test]
+fn a_rate_is_kept_whoever_waits_and_however() {
+    let comparison = or_skip!(Comparison::new());
+    for (kbps, burst, how) in [
+        (10_000, 0, "blocking"),
+        (10_000, 3028, "poll"),
+        (100_000, 0, "epoll"),
+        (100_000, 30_280, "blocking"),
+        (1_000_000, 0, "blocking"),
+    ] {
+        let (kbps_text, burst_text) = (format!("{kbps}"), format!("{burst}"));
+        let arguments = ["send", &kbps_text, &burst_text, "500", how];
+        let (said, received) = run(&comparison, &arguments);
+        let sent: usize = said["sent ".len()..]
+            .split(',')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert_eq!(received.nsec.len(), sent, "{kbps} {how}: all have come");
+        let waits = !said.contains("waited 0");
+        assert_eq!(waits, how != "blocking", "{kbps} {how}: {said}");
+        let (mean, bucket) = measured(&received.nsec, kbps);
+        assert!(
+            (800_000..=1_010_000).contains(&mean),
+            "{kbps} {how}: {mean}"
+        );
+        // A frame that is on its way when its thread is held up comes close to the next.
+        let held_up = 2_000_000 * kbps / 8_000_000;
+        assert!(
+            bucket <= burst + 2 * FRAME + held_up,
+            "{kbps} {how}: {bucket}"
+        );
+    }
+}
+
+#[test]
+fn datagrams_leave_at_times_of_their_own() {
+    let comparison = or_skip!(Comparison::new());
+    let (said, received) = run(&comparison, &["times"]);
+    assert_eq!(
+        said,
+        "without a clock: -1 EINVAL\n\
+         a clock: 0\n\
+         third: 2\n\
+         first: 2\n\
+         second: 2\n\
+         another clock: 0\n\
+         fourth: 2\n\
+         too far ahead: 2\n\
+         as soon as possible: 2\n"
+    );
+    assert_eq!(received.letters, "aabcd");
+    let since = |index: usize| Duration::from_nanos(received.nsec[index] - received.nsec[0]);
+    for (index, msec) in [(2, 30), (3, 60), (4, 90)] {
+        let (least, most) = (
+            Duration::from_millis(msec - 2),
+            Duration::from_millis(msec + 500),
+        );
+        let passed = since(index);
+        assert!(passed >= least && passed < most, "{index}: {passed:?}");
+    }
+}
+
+/// Somebody who takes what is sent, and says nothing.
+fn sink(comparison: &Comparison) -> UdpSocket {
+    let bind = || UdpSocket::bind((Pair::ADDRESS_A, SINK_PORT)).unwrap();
+    comparison.pair.a.enter(bind)
+}
+
+/// Without a queueing discipline of the kernel's that knows of rates: that is what differs.
+#[test]
+fn options_are_the_kernels() {
+    let comparison = or_skip!(Comparison::new());
+    let _sink = sink(&comparison);
+    let program = c_program_with("paced", &[HEADERS]);
+    let on_kernel = comparison.on_kernel(&program, &["says"]).unwrap();
+    let here = comparison.preloaded(&program, &["says"], &[]).unwrap();
+    assert!(on_kernel.status.success(), "{on_kernel:?}");
+    assert_eq!(here.stdout, on_kernel.stdout);
+}
+
+#[test]
+fn a_full_send_buffer_makes_calls_wait() {
+    let comparison = or_skip!(Comparison::new());
+    let _sink = sink(&comparison);
+    let program = c_program_with("paced", &[HEADERS]);
+    let finished = comparison.preloaded(&program, &["full"], &[]).unwrap();
+    assert_eq!(
+        finished.stdout,
+        "set: 0\n\
+         get: 0\n  2000 1472 1472 in 12\n\
+         get: 0\n  250000 in 4\n\
+         poll: 1\n\
+         epoll: 1\n\
+         sent 21\n\
+         poll: 0\n\
+         epoll: 0\n\
+         select: 0\n\
+         poll: 1\n\
+         poll waited as asked\n\
+         epoll: 1\n\
+         epoll waited as asked\n\
+         send: 1472\n\
+         send waited as asked\n\
+         soon 1\n\
+         send: -1 EAGAIN\n\
+         send waited as asked\n\
+         send: -1 EINTR\n\
+         no rate: 0\n\
+         poll: 1\n\
+         send: 1472\n"
+    );
+}
