@@ -5,6 +5,7 @@ use libc::c_int;
 use links::groups;
 
 use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
+use crate::sockets::stamps::{SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW};
 
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,9 +203,6 @@ const SO_RCVTIMEO_NEW: c_int = 66;
 const SO_SNDTIMEO_OLD: c_int = 21;
 const SO_SNDTIMEO_NEW: c_int = 67;
 pub(crate) const SO_BINDTOIFINDEX: c_int = 62;
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
 /// Which buffers the program has chosen.
 pub(crate) const SO_BUF_LOCK: c_int = 72;
 pub(crate) const SO_TXREHASH: c_int = 74;

@@ -16,6 +16,7 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::stack::Stack;
+use crate::sockets::stamps::{wants_hardware_stamps, wants_sending_times};
 use crate::tcp::clock::now;
 use crate::tcp::egress::Headers;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
@@ -281,6 +282,19 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
             Effect::Messages => self.wishes.read_unread(fd),
+            Effect::Stamps => {
+                let hardware = || {
+                    host.settings().hardware_stamps
+                        && wants_hardware_stamps(fd)
+                        && host.links.has_hardware_stamps()
+                };
+                if wants_sending_times(fd) || hardware() {
+                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
+                    return;
+                }
+                self.wishes.read_stamps(fd);
+                self.follow_wish_for_stamps();
+            }
             Effect::Hops => self.wishes.read_hops(fd),
             Effect::SavedSyn => {
                 self.wishes.read_saves_syn(fd);
@@ -318,6 +332,14 @@ impl<S: TcpStack> TcpSocket<S> {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }
         }
+    }
+
+    /// Has the devices note when segments come if the program is to be told. To be called when it
+    /// asks or asks no longer, and when there are others.
+    pub(super) fn follow_wish_for_stamps(&self) {
+        let is_wanted = self.wishes.stamps().any();
+        self.stamped
+            .become_those(|| self.interfaces.iter().filter(move |_| is_wanted));
     }
 
     /// The kernel is about to be asked for an option that takes over the connection

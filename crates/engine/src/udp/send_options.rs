@@ -8,6 +8,7 @@ use libc::c_int;
 use crate::sockets::control::ControlCopy;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::pacing::limit::{Rate, RateLimit};
+use crate::sockets::stamps::wants_sending_times;
 
 /// Options of a socket beyond those that every socket has. Read when one of them is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +42,6 @@ const KERNELS: [(c_int, c_int, c_int); 6] = [
 
 const IP_UNICAST_IF: c_int = 50;
 
-/// Time stamps of what is sent come by the kernel's error queue.
-const TX_STAMPS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
-    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_TX_SCHED
-    | libc::SOF_TIMESTAMPING_TX_ACK;
-
 impl Default for SendOptions {
     fn default() -> Self {
         Self {
@@ -65,11 +60,10 @@ impl SendOptions {
     /// Those of the kernel's socket; `rate_limit` is what it does not know of its rate.
     pub(super) fn read(fd: c_int, rate_limit: Option<RateLimit>) -> Self {
         let value = |level, name| sys::option_int(fd, level, name).unwrap_or(0);
-        let stamping = value(libc::SOL_SOCKET, libc::SO_TIMESTAMPING).cast_unsigned();
         let is_set = |(level, name, nothing): &(c_int, c_int, c_int)| {
             sys::option_int(fd, *level, *name).is_ok_and(|value| value != *nothing)
         };
-        let kernels = if stamping & TX_STAMPS != 0 {
+        let kernels = if wants_sending_times(fd) {
             Some((libc::SOL_SOCKET, libc::SO_TIMESTAMPING))
         } else {
             let set = KERNELS.iter().find(|option| is_set(option));
