@@ -3,6 +3,7 @@
  *   paced receive <port>                              their times of arrival and lengths, in bytes of frames, until one is empty
  *   paced send <port> <kbps> <burst> <msec> <how>     how: blocking, poll, epoll; burst 0: the kernel's option; prints how many
  *   paced times <port>                                four datagrams at times of their own, in another order
+ *   paced leave <port> <how>                          fifty at 10 Mbit/s, then an empty one, and ends: exit, close or exec
  *   paced says                                        what calls say of options, and of a send buffer that is full */
 #include "case.h"
 #include <linux/errqueue.h>
@@ -105,6 +106,21 @@ static void send_paced(int port, unsigned kbps, unsigned burst, int msec, const 
     printf("sent %ld, waited %ld\n", count, waits);
     sleep_msec(1000);
     end(port);
+}
+
+static void leave(int port, const char *how)
+{
+    int fd = sender(port);
+    pace(fd, 10000, 0);
+    for (int i = 0; i < 50; i++)
+        must(send(fd, data, LEN, MSG_DONTWAIT) == LEN, "send", __LINE__);
+    MUST(send(fd, data, 0, MSG_DONTWAIT));
+    if (strcmp(how, "close") == 0) {
+        close(fd);
+        sleep_msec(500);
+    } else if (strcmp(how, "exec") == 0) {
+        execl("/bin/true", "true", NULL);
+    }
 }
 
 static long send_at(int fd, char what, unsigned long long at)
@@ -260,6 +276,8 @@ int main(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0), receive(port);
     else if (argc == 7 && strcmp(argv[1], "send") == 0)
         send_paced(port, (unsigned)atoi(argv[3]), (unsigned)atoi(argv[4]), atoi(argv[5]), argv[6]);
+    else if (argc == 4 && strcmp(argv[1], "leave") == 0)
+        leave(port, argv[3]);
     else if (argc == 3 && strcmp(argv[1], "times") == 0)
         times(port);
     else if (argc == 2 && strcmp(argv[1], "says") == 0)

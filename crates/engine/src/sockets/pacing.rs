@@ -9,10 +9,11 @@ mod gauge;
 pub(crate) mod limit;
 pub(crate) mod pacers;
 pub(crate) mod queue;
+mod room;
 
 /// So long before a packet's time a thread wakes, and polls the clock for the rest: its timers and
-/// the scheduler are late by as much. `polls`: it may poll; if not, it does where a sleep would take
-/// longer than that.
+/// the scheduler are late by as much. `polls`: it may poll; if not, it does where a sleep would
+/// take longer than that.
 pub(crate) fn polling_nsec(polls: bool) -> u64 {
     if polls { 100_000 } else { 20_000 }
 }

@@ -120,9 +120,6 @@ impl<S: Stack> SocketCore<S> {
             .send_timeout_nsec
             .store(0, Ordering::Relaxed);
         self.kernel_socket.is_silent.store(false, Ordering::Relaxed);
-        if self.is_full() {
-            self.show_room(true);
-        }
         self.kernel_socket
             .readable_hint
             .store(false, Ordering::Relaxed);
@@ -291,26 +288,6 @@ impl<S: Stack> SocketCore<S> {
             .store(is_silent, Ordering::Release);
         for watcher in self.readiness.watchers() {
             watcher.silenced(is_silent);
-        }
-        self.readiness.sleepers.wake_all();
-    }
-
-    /// Whether the kernel is not to be asked whether sending is possible.
-    #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.kernel_socket.is_full.load(Ordering::Relaxed)
-    }
-
-    /// A datagram socket has room for what is to be sent, or has none, whatever the kernel tells of
-    /// its own.
-    pub(crate) fn show_room(&self, has_room: bool) {
-        self.kernel_socket
-            .is_full
-            .store(!has_room, Ordering::Relaxed);
-        self.readiness
-            .set_kernels(if has_room { events::OUT } else { 0 });
-        for watcher in self.readiness.watchers() {
-            watcher.room_changed();
         }
         self.readiness.sleepers.wake_all();
     }

@@ -57,7 +57,7 @@ impl Gauge {
     }
 
     /// The device was told of it so much later.
-    pub(super) fn was_told(&mut self, after: Duration) {
+    pub(super) fn note_telling(&mut self, after: Duration) {
         if after > HELD_UP {
             self.peak
                 .as_mut()

@@ -4,25 +4,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use links::Receiver;
 use links::internal_thread::InternalThread;
 
 use crate::sockets::pacing::polling_nsec;
 use crate::sockets::pacing::queue::{NEVER, PacedQueue};
-use crate::sockets::stack::Stack;
 
 /// So long the internal thread polls the clock at a time before it looks after other things.
 const TURN_NSEC: u64 = 1_000_000;
 
 /// The queues that there are.
 #[derive(Debug)]
-pub(crate) struct Pacers<S: Stack> {
+pub(crate) struct Pacers<S: Receiver> {
     queues: Mutex<Vec<Arc<PacedQueue<S>>>>,
     /// When the internal thread looks next; 0: it is looking.
     looks_at: AtomicU64,
     internal_thread: Arc<InternalThread>,
 }
 
-impl<S: Stack> Pacers<S> {
+impl<S: Receiver> Pacers<S> {
     pub(crate) fn new(internal_thread: Arc<InternalThread>) -> Self {
         Self {
             queues: Mutex::default(),

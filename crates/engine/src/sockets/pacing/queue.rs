@@ -6,20 +6,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::tcp::Instant;
+use links::Receiver;
 use links::interface::sending::{Sender, Transmitted};
 
 use crate::sockets::pacing::gauge::Gauge;
 use crate::sockets::pacing::limit::Rate;
-use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
 
 /// Nothing waits.
 pub(super) const NEVER: u64 = u64::MAX;
 /// When a ring that was full is looked at again.
 const FULL_RING_NSEC: u64 = 20_000;
 
+/// A datagram socket, which has room for what is to be sent, or has none, whatever the kernel tells
+/// of its own.
+pub(crate) trait Room: Sync {
+    fn show_room(&self, has_room: bool);
+}
+
 /// Packets that wait for their time to leave.
-pub(crate) struct PacedQueue<S: Stack> {
+pub(crate) struct PacedQueue<S: Receiver> {
     waiting: Mutex<Waiting<S>>,
     /// When the first of them may leave, or `NEVER`.
     next_nsec: AtomicU64,
@@ -30,12 +35,12 @@ pub(crate) struct PacedQueue<S: Stack> {
     /// Threads that let packets leave while they wait for room.
     drivers: AtomicU32,
     /// The socket, as long as it is open.
-    owner: Mutex<Option<&'static SocketCore<S>>>,
+    owner: Mutex<Option<&'static dyn Room>>,
     /// It shows that there is no room.
     shows_full: AtomicBool,
 }
 
-struct Waiting<S: Stack> {
+struct Waiting<S: Receiver> {
     gauge: Gauge,
     rate: Rate,
     /// Those that leave at a time of their own stand among the others by that, as with fq.
@@ -43,7 +48,7 @@ struct Waiting<S: Stack> {
 }
 
 /// A packet on its way into the queue.
-pub(crate) struct Packet<S: Stack> {
+pub(crate) struct Packet<S: Receiver> {
     pub(crate) sender: Sender<S>,
     pub(crate) bytes: Vec<u8>,
     /// What the kernel would charge.
@@ -53,8 +58,8 @@ pub(crate) struct Packet<S: Stack> {
     pub(crate) has_own_time: bool,
 }
 
-impl<S: Stack> PacedQueue<S> {
-    pub(crate) fn new(owner: &'static SocketCore<S>) -> Self {
+impl<S: Receiver> PacedQueue<S> {
+    pub(crate) fn new(owner: &'static dyn Room) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
                 gauge: Gauge::new(Rate::NONE),
@@ -117,7 +122,7 @@ impl<S: Stack> PacedQueue<S> {
             // Under the lock: nothing overtakes what is told of late, and follows it too closely.
             sender.start_segments();
             let told = Instant::from_nanos(sys::now_nsec());
-            waiting.gauge.was_told(told.saturating_since(now));
+            waiting.gauge.note_telling(told.saturating_since(now));
         };
         self.next_nsec.store(next, Ordering::SeqCst);
         drop(waiting);
@@ -224,7 +229,7 @@ impl<S: Stack> PacedQueue<S> {
     }
 }
 
-impl<S: Stack> fmt::Debug for PacedQueue<S> {
+impl<S: Receiver> fmt::Debug for PacedQueue<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PacedQueue")
             .field("charged", &self.charged)

@@ -14,7 +14,7 @@ use sys::Errno;
 use crate::sockets::blocking_call::BlockingCall;
 use crate::sockets::host::Host;
 use crate::sockets::pacing::polling_nsec;
-use crate::sockets::pacing::queue::{PacedQueue, Packet};
+use crate::sockets::pacing::queue::{PacedQueue, Packet, Room};
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 use crate::udp::destination::SendState;
@@ -97,6 +97,10 @@ impl<S: Stack> UdpSocket<S> {
         let queue = self.send.lock().paced.take();
         if let Some(queue) = queue {
             queue.leave_socket();
+            // The object's next life begins with an empty one.
+            if self.is_full() {
+                self.show_room(true);
+            }
         }
     }
 }
