@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use engine::{
     Engine, Errno, ExceptionAction, Follows, Message, MuxCall, MuxOutcome, PacketSink, Reason,
-    RecvCall, RecvOutcome, Request, SendOutcome, UdpSocket,
+    RecvCall, RecvOutcome, Request, RoomOutcome, SendCall, SendOutcome, UdpSocket,
 };
 use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
@@ -158,13 +158,23 @@ pub(crate) unsafe fn send(
     if flags & libc::MSG_MORE != 0 && is_refused(engine, socket, Request::MoreToCome) {
         return fail(libc::EINVAL);
     }
-    let attempt = contained(|| {
-        // SAFETY: the caller's promise.
-        let message = unsafe { Message::new(header) };
-        socket.send(engine, fd, &message, flags, follows)
-    });
-    match attempt {
+    let mut attempt = || {
+        contained(|| {
+            // SAFETY: the caller's promise.
+            let message = unsafe { Message::new(header) };
+            socket.send(engine, fd, &message, flags, follows)
+        })
+    };
+    let sent = match attempt() {
+        Ok(SendOutcome::Full) => match send_when_room(engine, fd, socket, flags, attempt) {
+            Ok(sent) => sent,
+            Err(errno) => return fail(errno),
+        },
+        sent => sent,
+    };
+    match sent {
         Ok(SendOutcome::Done(len)) => len.cast_signed(),
+        Ok(SendOutcome::Full) => fail(libc::EAGAIN),
         Ok(SendOutcome::Fail(Errno(errno))) => fail(errno),
         Ok(SendOutcome::Kernel(reason)) => {
             let result = kernel();
@@ -182,6 +192,39 @@ pub(crate) unsafe fn send(
         }
         Err(NotRun::Reentered) => sent_by_kernel(socket, kernel()),
         Err(NotRun::Panicked) => poisoned(engine, socket),
+    }
+}
+
+/// The rest of a send call that has found no room: it waits until there is some, if it may.
+#[cold]
+fn send_when_room(
+    engine: &'static Engine<Device>,
+    fd: c_int,
+    socket: &'static UdpSocket<Device>,
+    flags: c_int,
+    mut attempt: impl FnMut() -> Result<SendOutcome, NotRun>,
+) -> Result<Result<SendOutcome, NotRun>, c_int> {
+    let Ok(mut call) = contained(|| SendCall::begin(engine, fd, socket, flags)) else {
+        return Err(libc::EIO);
+    };
+    loop {
+        match contained(|| socket.wait_for_room(engine, &mut call)) {
+            Ok(RoomOutcome::Room) => match attempt() {
+                Ok(SendOutcome::Full) => {}
+                sent => return Ok(sent),
+            },
+            Ok(RoomOutcome::Fail(Errno(errno))) => return Err(errno),
+            // SAFETY: nothing is held here that a cancelled thread would leave behind.
+            Ok(RoomOutcome::Again) => unsafe { real::pthread_testcancel() },
+            Ok(RoomOutcome::Sleep(sleep)) => {
+                let slept =
+                    sleep_until_woken(sleep, None, || call.interrupted(), || call.any_handler());
+                if slept.is_interrupted {
+                    call.end(Errno(libc::EINTR));
+                }
+            }
+            Err(not_run) => return Ok(Err(not_run)),
+        }
     }
 }
 

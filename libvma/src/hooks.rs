@@ -19,6 +19,7 @@ mod poll;
 mod process;
 mod program;
 #[cfg(target_arch = "x86_64")]
+mod rate_limit;
 mod raw;
 mod receive;
 mod receive_many;

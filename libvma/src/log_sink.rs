@@ -2,6 +2,7 @@
 //!
 //! Writing a line allocates nothing and takes no lock, so a signal handler may do it.
 
+mod callback;
 mod stderr;
 
 use std::ffi::CString;
@@ -54,6 +55,7 @@ pub(crate) fn process_starts() {
 
 /// Starts the log. A file that cannot be opened is said on standard error, where the log then goes.
 pub(crate) fn start(config: &Config) {
+    callback::look();
     let path = config.log_file.as_deref();
     let file = path.and_then(open).map(OwnDescriptor::kept_by_child);
     let sink = Sink {
@@ -117,26 +119,29 @@ fn level_of(name: &str) -> Result<LogLevel, String> {
     LogLevel::from_name(name).ok_or_else(|| format!("Invalid log level val: {name}"))
 }
 
-/// Writes a line if the configured level lets it through. Async-signal-safe.
+/// Writes a line if the configured level lets it through.
 pub(crate) fn line(level: LogLevel, message: &str) {
     if let Some(sink) = SINK.get() {
-        sink.line(level, message);
+        sink.line(level, message, true);
     }
 }
 
-/// The same, also if the log has not been started. Async-signal-safe.
+/// The same, also if the log has not been started, and not to a function of the program's.
+/// Async-signal-safe.
 pub(crate) fn line_before_start(level: LogLevel, message: &str) {
-    SINK.get().unwrap_or(&EARLY).line(level, message);
+    SINK.get().unwrap_or(&EARLY).line(level, message, false);
 }
 
 impl Sink {
-    fn line(&self, level: LogLevel, message: &str) {
+    fn line(&self, level: LogLevel, message: &str, may_call: bool) {
+        let calls = may_call && callback::is_there();
         if level.number() > self.level.load(Ordering::Relaxed)
-            || self.file.is_none() && !stderr::is_for_the_log()
+            || !calls && self.file.is_none() && !stderr::is_for_the_log()
         {
             return;
         }
-        let mut buffer = [0; LINE_BYTES_MAX];
+        // The last one stays a null byte.
+        let mut buffer = [0; LINE_BYTES_MAX + 1];
         let line = LogLine {
             level,
             details: self.details.load(Ordering::Relaxed),
@@ -147,10 +152,13 @@ impl Sink {
                 .get()
                 .map(Instant::elapsed)
                 .unwrap_or_default(),
-            color: self.colors && stderr::is_terminal(),
+            color: self.colors && !calls && stderr::is_terminal(),
             message,
         };
-        let len = line.encode(&mut buffer);
+        let len = line.encode(&mut buffer[..LINE_BYTES_MAX]);
+        if calls && callback::take(level.number(), &buffer[..=len]) {
+            return;
+        }
         let line = &buffer[..len];
         let Some(file) = &self.file else {
             return stderr::write(line);

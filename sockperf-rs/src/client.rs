@@ -1,5 +1,6 @@
 //! A client: what it sends, what comes back, and whether that was a success.
 
+pub mod dummies;
 pub mod flight;
 pub mod pacer;
 pub mod payload;

@@ -119,6 +119,8 @@ pub struct SocketOptions {
     pub buffer_len: Option<usize>,
     /// Busy polling of the kernel (`SO_BUSY_POLL`).
     pub busy_poll_usec: Option<u32>,
+    /// Bytes a second (`SO_MAX_PACING_RATE`).
+    pub rate_limit: Option<u32>,
     /// `SO_REUSEADDR` for unicast.
     pub reuse_address: bool,
     /// `TCP_NODELAY`
@@ -170,6 +172,8 @@ pub struct ClientOptions {
     pub range_len: usize,
     /// Messages sent at a time.
     pub burst: u32,
+    /// Sends a second that send nothing (`--dummy-send`).
+    pub dummies_per_second: Option<u32>,
     /// Rate; `None` is as fast as possible.
     pub messages_per_second: Option<u32>,
     /// One in so many messages wants an answer; 0 if none does.

@@ -2,5 +2,6 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod raw_option;
 pub mod stop;
 pub mod ticks;

@@ -131,3 +131,51 @@ fn a_transport_that_is_not_accelerated_is_warned_of() {
     assert_eq!(client.status.code(), Some(0), "{context}");
     assert!(client.stderr.contains(WARNING), "{context}");
 }
+
+/// A client with the library sends to a server on the kernel. Returns what both say.
+fn send_to_server(pair: &Pair, line: &str) -> [Finished; 2] {
+    let target = format!("-i {} -p 7811", Pair::ADDRESS_A);
+    let mut command = pair.a.command(PROGRAM);
+    command.args(format!("sr {target}").split_whitespace());
+    let mut server = Running::start(command).unwrap();
+    let is_ready = server.wait_for_output("to block on socket(s)", SOON);
+    assert!(is_ready, "{}", server.stderr());
+    let client = start(&pair.b, &format!("{line} {target}"), None);
+    let client = client.wait(SOON).unwrap();
+    let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+    assert_eq!(client.status.code(), Some(0), "{client:?}");
+    [server, client]
+}
+
+#[test]
+fn a_rate_limit_bounds_what_leaves() {
+    let pair = or_skip!(Namespaces::pair());
+    // 825 frames a second, and a send buffer of them in the beginning.
+    let [server, client] = send_to_server(&pair, "tp -t 2 -m 1472 --rate-limit 1250000");
+    let received = number_behind(&server.stdout, "Total ");
+    assert!((1500..2000).contains(&received), "{server:?} {client:?}");
+}
+
+#[test]
+fn dummy_sends_send_nothing() {
+    let pair = or_skip!(Namespaces::pair());
+    let [server, client] = send_to_server(&pair, "ul -t 1 --mps 1000 --dummy-send=50000");
+    let received = number_behind(&server.stdout, "Total ");
+    assert!((900..2500).contains(&received), "{server:?} {client:?}");
+    let line = format!("pp -i {} -p 7811 --mps 10 --dummy-send", Pair::ADDRESS_A);
+    let mut command = pair.b.command(PROGRAM);
+    command.args(line.split_whitespace());
+    let refused = Running::start(command).unwrap().wait(SOON).unwrap();
+    assert!(
+        refused.stderr.contains("--dummy-send needs libvma"),
+        "{refused:?}"
+    );
+}
+
+/// The first number behind `label`.
+#[track_caller]
+fn number_behind(text: &str, label: &str) -> u64 {
+    let rest = text.split_once(label).map(|(_, rest)| rest);
+    let number = rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("no {label:?} in:\n{text}"))
+}

@@ -11,6 +11,20 @@ static void noisy(void)
     close(fd);
 }
 
+static void take(int level, const char *line)
+{
+    printf("%d:%s", level, line);
+}
+
+/* The program takes the lines itself. */
+static void taken(void)
+{
+    char address[32];
+    snprintf(address, sizeof address, "%p", (void *)(size_t)take);
+    MUST(setenv("VMA_LOG_CB_FUNC_PTR", address, 1));
+    noisy();
+}
+
 /* The library starts, and says its banner. */
 static void starts(void)
 {
@@ -203,6 +217,6 @@ static void environment_changes(void)
     printf("started\n");
 }
 
-CASES({"starts", starts}, {"stays", stays}, {"environment_changes", environment_changes}, {"other_sockets", other_sockets}, {"many_threads", many_threads},
+CASES({"taken", taken}, {"starts", starts}, {"stays", stays}, {"environment_changes", environment_changes}, {"other_sockets", other_sockets}, {"many_threads", many_threads},
       {"number_reused", number_reused}, {"closed", closed}, {"redirected", redirected},
       {"reader_gone", reader_gone}, {"terminal", terminal})

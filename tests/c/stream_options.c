@@ -360,6 +360,81 @@ static void set_option(const char *what, int fd, int level, int name, int value)
 }
 
 /* Each receive says how much is left. */
+/* Which times come with octets, and whether each lies between the moment in which they were sent and the present. */
+static void say_times(const char *what, int fd, size_t len, int flags, double since)
+{
+    char octets[64] = "", control[256];
+    struct iovec part = {octets, len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    if (say(what, recvmsg(fd, &message, flags)) < 0)
+        return;
+    printf("  '%s'", octets);
+    for (struct cmsghdr *item = CMSG_FIRSTHDR(&message); item; item = CMSG_NXTHDR(&message, item)) {
+        long long time[6] = {0};
+        struct timespec now;
+        memcpy(time, CMSG_DATA(item), item->cmsg_len - CMSG_LEN(0));
+        if (item->cmsg_type == TCP_CM_INQ && item->cmsg_level == IPPROTO_TCP) {
+            printf(" %d left", (int)time[0]);
+            continue;
+        }
+        clock_gettime(CLOCK_REALTIME, &now);
+        int is_usec = item->cmsg_type == SO_TIMESTAMP || item->cmsg_type == 63;
+        double at = (double)time[0] + (double)time[1] / (is_usec ? 1e6 : 1e9), present = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+        printf(" item %d of %zu %s hw %d", item->cmsg_type, (size_t)item->cmsg_len, at < since - 0.001 ? "too early" : at > present + 0.001 ? "too late" : "right",
+               time[4] != 0);
+    }
+    printf("\n");
+}
+
+static double wall_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void times(void)
+{
+    static const struct {
+        const char *text;
+        int name, value;
+    } options[] = {
+        {"SO_TIMESTAMP", SO_TIMESTAMP, 1}, {"SO_TIMESTAMPNS", SO_TIMESTAMPNS, 1}, {"SO_TIMESTAMP_NEW", 63, 1}, {"SO_TIMESTAMPNS_NEW", 64, 1},
+        {"SO_TIMESTAMPNS_NEW", 64, 0}, {"SO_TIMESTAMPING", SO_TIMESTAMPING, 1 << 3 | 1 << 4}, {"SO_TIMESTAMPING_NEW", 65, 1 << 3 | 1 << 4},
+        {"SO_TIMESTAMPNS", SO_TIMESTAMPNS, 1},
+    };
+    int listener = listening();
+    set_option("SO_TIMESTAMPNS", listener, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    int fds[] = {connected(), accepted(listener), new_stream()};
+    set_option("SO_TIMESTAMP", fds[2], SOL_SOCKET, SO_TIMESTAMP, 1);
+    connect_to_peer("connect", fds[2]);
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        int fd = fds[i];
+        double since = wall_clock();
+        have_octets(fd, "first");
+        say_times("as it is", fd, 20, 0, since);
+        for (size_t j = 0; j < COUNT(options); j++) {
+            set_option(options[j].text, fd, SOL_SOCKET, options[j].name, options[j].value);
+            since = wall_clock();
+            have_octets(fd, "abcdef");
+            say_times("a look", fd, 2, MSG_PEEK, since);
+            say_times("some", fd, 2, 0, since);
+            sleep_msec(30);
+            double later = wall_clock();
+            have_octets(fd, "gh");
+            say_times("the rest of the first", fd, 4, 0, since);
+            say_times("the second", fd, 4, 0, later);
+        }
+        set_option("TCP_INQ", fd, IPPROTO_TCP, TCP_INQ, 1);
+        since = wall_clock();
+        have_octets(fd, "abcdef");
+        say_times("with what is left", fd, 2, 0, since);
+        say_times("the rest", fd, 20, MSG_DONTWAIT, since);
+        say_times("nothing there", fd, 2, MSG_DONTWAIT, since);
+        close(fd);
+    }
+}
+
 static void unread(void)
 {
     int listener = listening();
@@ -587,7 +662,7 @@ static void told_by_icmp(void)
     printf("over\n");
 }
 
-CASES({"unread", unread}, {"from_afar", from_afar}, {"opening_segment", opening_segment}, {"upper_protocol", upper_protocol},
+CASES({"times", times}, {"unread", unread}, {"from_afar", from_afar}, {"opening_segment", opening_segment}, {"upper_protocol", upper_protocol},
       {"told_by_icmp", told_by_icmp},
       {"of_datagrams", of_datagrams}, {"many_messages", many_messages}, {"device_of_client", device_of_client}, {"device_of_listener", device_of_listener},
       {"device_handed_over", device_handed_over}, {"device_is_another", device_is_another}, {"device_of_each", device_of_each})

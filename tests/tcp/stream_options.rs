@@ -88,6 +88,11 @@ fn listeners_of_two_interfaces_share_a_port() {
 }
 
 #[test]
+fn octets_have_times_of_arrival() {
+    kept_but("times", 1);
+}
+
+#[test]
 fn each_receive_tells_what_is_left() {
     kept_but("unread", 1);
 }

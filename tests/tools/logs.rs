@@ -42,6 +42,32 @@ const LEVEL_LINE: &str =
     "Log Level                      INFO                       [VMA_TRACELEVEL]";
 
 #[test]
+fn a_function_of_the_program_s_takes_the_lines() {
+    let finished = succeed(
+        "taken",
+        &[("VMA_TRACELEVEL", "debug"), ("VMA_LOG_DETAILS", "0")],
+    );
+    assert_eq!(finished.stderr, "");
+    let lines: Vec<_> = finished.stdout.lines().collect();
+    let said = |text: &str| lines.iter().any(|line| line.starts_with(text));
+    assert!(said("3: VMA INFO: VMA_VERSION: "), "{lines:?}");
+    // The calls that set a socket up are shown, too.
+    assert!(said("5: VMA DEBUG: setsockopt(fd 3) = 0"), "{lines:?}");
+    assert!(said("5: VMA DEBUG: fd 3: back to the kernel"), "{lines:?}");
+}
+
+/// What the program has of who started it is an address of that one's.
+#[test]
+fn an_address_that_is_not_the_program_s_own_is_never_called() {
+    for address in ["0x1234", "0x7ffff7fc0000", "(nil)", "x"] {
+        let finished = succeed("starts", &[("VMA_LOG_CB_FUNC_PTR", address)]);
+        assert_eq!(finished.stdout, "started\nend of starts\n");
+        messages(&finished.stderr, " VMA ");
+        assert!(finished.stderr.contains("VMA_VERSION"), "{finished:?}");
+    }
+}
+
+#[test]
 fn programs_without_internet_sockets_hear_nothing() {
     let quiet = |program: &str, arguments: &[&str]| {
         for level in ["info", "debug"] {

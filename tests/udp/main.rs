@@ -8,6 +8,7 @@ mod exchange;
 mod extra_api;
 mod floods;
 mod integrity;
+mod paced;
 mod ring_choice;
 mod rings;
 mod segmentation;

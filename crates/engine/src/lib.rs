@@ -56,12 +56,13 @@ pub use sockets::changes::silence_changes;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
+pub use sockets::pacing::limit::{RATE_LIMIT_BYTES, RateLimit};
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::zero_copy::{HeldPacket, PacketSink};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec, timespec_of_nsec};
-pub use udp::{RecvCall, RecvOutcome, SendOutcome};
+pub use udp::{RecvCall, RecvOutcome, RoomOutcome, SendCall, SendOutcome};
 
 /// Reads a socket address; `None` if it is too short or of another family than IPv4 and IPv6.
 ///

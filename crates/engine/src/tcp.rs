@@ -6,6 +6,7 @@
 
 mod accept;
 mod application;
+mod arrivals;
 mod call;
 mod clock;
 mod close;

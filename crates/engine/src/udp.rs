@@ -20,5 +20,5 @@ mod truesize;
 pub(crate) use groups::follow_port;
 pub(crate) use port_sharing::look_after_shared_ports;
 pub use receive::{RecvCall, RecvOutcome};
-pub use send::SendOutcome;
+pub use send::{RoomOutcome, SendCall, SendOutcome};
 pub use socket::{UdpSocket, UdpStack};

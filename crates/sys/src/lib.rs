@@ -70,7 +70,7 @@ pub use rights::{
 pub use routes::{first_address, source_towards};
 pub use scheduling::{
     Switches, ThreadUsage, allowed_cpus, become_ordinary_thread, current_cpu, run_on,
-    thread_cpu_nsec, thread_usage, yield_cpu,
+    thread_cpu_nsec, thread_usage, want_exact_timers, yield_cpu,
 };
 pub use stats::process_id;
 pub use thread_calls::{
@@ -338,6 +338,14 @@ pub fn timespec_of_nsec(nsec: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(nsec / 1_000_000_000).unwrap_or(libc::time_t::MAX),
         tv_nsec: (nsec % 1_000_000_000) as c_long,
+    }
+}
+
+/// What a clock says in nanoseconds. `None`: there is none of this number.
+pub fn time_of_clock(clock: c_int) -> Option<u64> {
+    match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC | libc::CLOCK_TAI => Some(clock_nsec(clock)),
+        _ => None,
     }
 }
 

@@ -120,6 +120,14 @@ fn thread_rusage() -> Option<libc::rusage> {
     (result == 0).then_some(usage)
 }
 
+/// The calling thread's timers are not late for the sake of others, if the kernel allows it.
+pub fn want_exact_timers() {
+    if may_call(libc::SYS_prctl) {
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    }
+}
+
 /// Gives the calling thread the default scheduling policy. A refusal changes nothing.
 pub fn become_ordinary_thread() {
     if !may_call(libc::SYS_sched_setscheduler) {

@@ -26,6 +26,8 @@ pub struct Pacer {
     burst: Nanos,
     /// A segment was held back: who was to send it may come late.
     is_holding: bool,
+    /// By so much.
+    lateness: Nanos,
 }
 
 /// By so much a timer may be late without a loss of rate: the socket layer's resolve a millisecond.
@@ -40,11 +42,24 @@ impl Default for Pacer {
             remainder: 0,
             burst: BURST,
             is_holding: false,
+            lateness: LATENESS,
         }
     }
 }
 
 impl Pacer {
+    /// One that lets no more than `burst` octets leave together, and makes up for so much that who
+    /// was to send what it held back was late: for [`next_whole_at`](Self::next_whole_at).
+    #[must_use]
+    pub fn exact(octets_per_second: u64, burst: u32, lateness: Duration) -> Self {
+        let mut pacer = Self {
+            lateness: Nanos::from(lateness),
+            ..Self::default()
+        };
+        pacer.set_rate_and_burst(octets_per_second, burst);
+        pacer
+    }
+
     /// Sets the rate in octets a second; [`UNLIMITED`] for none. Zero stands for one octet a
     /// second. Two segments of `mss` octets may always leave together, for the sake of delayed
     /// acknowledgements.
@@ -82,7 +97,11 @@ impl Pacer {
     pub fn on_sent(&mut self, octets: u32, now: Instant) {
         if self.is_limited() {
             let (time, remainder) = self.time_for(octets);
-            let lateness = if self.is_holding { LATENESS.get() } else { 0 };
+            let lateness = if self.is_holding {
+                self.lateness.get()
+            } else {
+                0
+            };
             let earliest = Instant::from_nanos(now.as_nanos().saturating_sub(lateness));
             self.busy_until = self.busy_until.max(earliest) + time;
             // What was late has been made up for.
@@ -110,6 +129,31 @@ impl Pacer {
         // Until it leaves.
         self.is_holding |= next.is_some();
         next
+    }
+
+    /// When a packet of so many octets may leave, all of which are within the burst, if they are
+    /// no more than that; `None` for at once.
+    #[must_use]
+    pub fn next_whole_at(&mut self, octets: u32, now: Instant) -> Option<Instant> {
+        if !self.is_limited() {
+            return None;
+        }
+        let own = self.time_for(octets).0;
+        let ahead = self.busy_until.saturating_since(now);
+        let room = self.burst.duration().saturating_sub(own);
+        let excess = ahead.saturating_sub(room);
+        self.is_holding |= !excess.is_zero();
+        (!excess.is_zero()).then(|| now + excess)
+    }
+
+    /// What was sent has left so much later. Nothing is made up for of that.
+    pub fn postpone(&mut self, by: Duration) {
+        self.busy_until = self.busy_until + by;
+    }
+
+    /// There is nothing to be sent: nobody is late.
+    pub fn rest(&mut self) {
+        self.is_holding = false;
     }
 
     #[inline]
@@ -211,6 +255,49 @@ mod tests {
             burst += 1448;
         }
         assert!(burst <= 65_536 + 250_000 + 1448, "{burst}");
+    }
+
+    /// Whoever is late, any stretch of time has the burst and what the rate carries in it.
+    #[test]
+    fn an_exact_pacer_never_exceeds_its_burst() {
+        let (rate, len, burst) = (125_000_000, 1514, 4542);
+        let mut pacer = Pacer::exact(rate, burst, Duration::ZERO);
+        let (mut now, mut left) = (Instant::ZERO, Vec::new());
+        let mut late = 1_u64;
+        while left.len() < 2_000 {
+            match pacer.next_whole_at(len, now) {
+                Some(at) => {
+                    late = late.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    now = at + Duration::from_nanos(late >> 48);
+                }
+                None => {
+                    pacer.on_sent(len, now);
+                    left.push(now);
+                }
+            }
+        }
+        for (first, begin) in left.iter().enumerate() {
+            for (count, end) in left[first..].iter().enumerate().take(50) {
+                let octets = u64::from(len) * (count as u64 + 1);
+                let time = end.as_nanos() - begin.as_nanos();
+                let allowed = u64::from(burst) + rate * time / 1_000_000_000 + 1;
+                assert!(octets <= allowed, "{octets} in {time} ns");
+            }
+        }
+        let mut prompt = Pacer::exact(rate, burst, Duration::ZERO);
+        let mut now = Instant::ZERO;
+        for _ in 0..1_000 {
+            while let Some(at) = prompt.next_whole_at(len, now) {
+                now = at;
+            }
+            prompt.on_sent(len, now);
+        }
+        let exact = 1_000 * u64::from(len) * 1_000_000_000 / rate;
+        let behind = u64::from(burst) * 1_000_000_000 / rate;
+        assert!(
+            now.as_nanos() <= exact && now.as_nanos() + behind >= exact,
+            "{now:?}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use vma_api::abi::SO_VMA_GET_API;
 
 use super::define::hook;
 use super::trace::traced;
-use super::{answers, stream_calls};
+use super::{answers, rate_limit, stream_calls};
 use crate::guard::{contained, fail};
 use crate::{call, extra, real, runtime};
 
@@ -89,6 +89,8 @@ unsafe fn set_here(
     }
     let result = match option {
         // SAFETY: the caller's promise.
+        SetOption::Rate => unsafe { rate_limit::set(fd, value, len) }?,
+        // SAFETY: the caller's promise.
         SetOption::KeepAlive => unsafe { stream_calls::set_keep_alive(fd, value, len) }?,
         SetOption::TakesOver => {
             stream_calls::option_takes_over(fd, level, name);
@@ -103,7 +105,7 @@ unsafe fn set_here(
 ///
 /// # Safety
 /// The kernel has just read the value.
-unsafe fn follow_option(
+pub(super) unsafe fn follow_option(
     fd: c_int,
     option: SetOption,
     (level, name): (c_int, c_int),
@@ -174,6 +176,12 @@ unsafe fn get_here(
     if (level, name) == (libc::SOL_SOCKET, SO_VMA_GET_API)
         // SAFETY: the caller's promise.
         && let Some(result) = unsafe { extra::give_table(value, len) }
+    {
+        return Some(result);
+    }
+    if option == GetOption::Rate
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { rate_limit::get(fd, value, len) }
     {
         return Some(result);
     }

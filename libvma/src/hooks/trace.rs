@@ -5,11 +5,11 @@ use libc::c_int;
 use crate::guard::{contained, errno};
 use crate::runtime;
 
-/// Shows a call on a socket of ours in the log at level fine, as `strace(1)` would, and passes its
+/// Shows a call on a socket of ours in the log at level debug, as `strace(1)` would, and passes its
 /// result on.
 #[inline]
 pub(super) fn traced(name: &str, fd: c_int, result: c_int) -> c_int {
-    if log::log_enabled!(log::Level::Trace) {
+    if log::log_enabled!(log::Level::Debug) {
         show(name, fd, result);
     }
     result
@@ -22,7 +22,7 @@ fn show(name: &str, fd: c_int, result: c_int) {
     }
     let errno = errno();
     let _ = contained(|| match result {
-        0.. => log::trace!("{name}(fd {fd}) = {result}"),
-        _ => log::trace!("{name}(fd {fd}) = {result}, errno {errno}"),
+        0.. => log::debug!("{name}(fd {fd}) = {result}"),
+        _ => log::debug!("{name}(fd {fd}) = {result}, errno {errno}"),
     });
 }

@@ -2,6 +2,7 @@
 
 use std::hint;
 
+use crate::client::dummies::Dummies;
 use crate::sys::clock::Clock;
 use crate::sys::stop::Stop;
 
@@ -42,10 +43,16 @@ impl Pacer {
     }
 
     /// Spins until the next burst is due, the test ends at `end_nsec` or a stop is requested.
-    pub fn wait(&mut self, clock: &Clock, stop: &Stop, end_nsec: u64) -> Turn {
+    pub fn wait(
+        &mut self,
+        clock: &Clock,
+        stop: &Stop,
+        end_nsec: u64,
+        dummies: &mut Option<Dummies<'_>>,
+    ) -> Turn {
         let due_nsec = self.next_nsec;
         self.advance();
-        let (now_nsec, waited) = spin_until(due_nsec.min(end_nsec), clock, stop);
+        let (now_nsec, waited) = spin_until(due_nsec.min(end_nsec), clock, stop, dummies);
         self.ever_waited |= waited;
         Turn { now_nsec, due_nsec }
     }
@@ -66,7 +73,12 @@ impl Pacer {
 }
 
 /// Spins until `due_nsec` or a stop is requested. Returns the time and whether there was any wait.
-pub fn spin_until(due_nsec: u64, clock: &Clock, stop: &Stop) -> (u64, bool) {
+pub fn spin_until(
+    due_nsec: u64,
+    clock: &Clock,
+    stop: &Stop,
+    dummies: &mut Option<Dummies<'_>>,
+) -> (u64, bool) {
     let mut waited = false;
     loop {
         let now_nsec = clock.now_nsec();
@@ -74,6 +86,9 @@ pub fn spin_until(due_nsec: u64, clock: &Clock, stop: &Stop) -> (u64, bool) {
             return (now_nsec, waited);
         }
         waited = true;
+        if let Some(dummies) = dummies {
+            dummies.look(now_nsec);
+        }
         hint::spin_loop();
     }
 }
@@ -107,14 +122,14 @@ mod tests {
         let stop = Stop::new();
         let start = clock.now_nsec();
         let mut pacer = Pacer::new(start, 1, 1000);
-        pacer.wait(&clock, &stop, u64::MAX);
-        let turn = pacer.wait(&clock, &stop, u64::MAX);
+        pacer.wait(&clock, &stop, u64::MAX, &mut None);
+        let turn = pacer.wait(&clock, &stop, u64::MAX, &mut None);
         assert_eq!(turn.due_nsec, start + 1_000_000);
         assert!(turn.now_nsec >= turn.due_nsec);
         assert!(pacer.ever_waited());
         pacer.next_nsec = u64::MAX;
         let end = clock.now_nsec() + 1_000_000;
-        assert!(pacer.wait(&clock, &stop, end).now_nsec >= end);
+        assert!(pacer.wait(&clock, &stop, end, &mut None).now_nsec >= end);
     }
 
     #[test]
@@ -123,7 +138,7 @@ mod tests {
         let stop = Stop::new();
         stop.request();
         let mut pacer = Pacer::new(u64::MAX, 1, 1);
-        pacer.wait(&clock, &stop, u64::MAX);
+        pacer.wait(&clock, &stop, u64::MAX, &mut None);
         assert!(!pacer.ever_waited());
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::client::dummies::Dummies;
 use crate::client::flight::{Flight, Unanswered};
 use crate::client::pacer::Pacer;
 use crate::client::payload::MessageSource;
@@ -64,6 +65,7 @@ struct PingPong<'a> {
     flight: Flight,
     recorder: Recorder,
     pacer: Option<Pacer>,
+    dummies: Option<Dummies<'a>>,
     spins_max: u32,
     timeout_nsec: u64,
     start_nsec: u64,
@@ -109,6 +111,7 @@ impl<'a> PingPong<'a> {
             pacer: options
                 .messages_per_second
                 .map(|rate| Pacer::new(start_nsec, options.burst, rate)),
+            dummies: Dummies::new(test.endpoints, options.dummies_per_second)?,
             spins_max: if common.nonblocked || common.timeout_msec == Some(0) {
                 SPINS_PER_CLOCK_READING
             } else {
@@ -140,7 +143,12 @@ impl<'a> PingPong<'a> {
         let mut number = 0;
         loop {
             if let Some(pacer) = &mut self.pacer {
-                let turn = pacer.wait(self.test.clock, self.test.stop, self.end_nsec);
+                let turn = pacer.wait(
+                    self.test.clock,
+                    self.test.stop,
+                    self.end_nsec,
+                    &mut self.dummies,
+                );
                 self.now_nsec = turn.now_nsec;
             }
             let messages_left = messages_max - self.sent;

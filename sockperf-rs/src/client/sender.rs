@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::client::dummies::Dummies;
 use crate::client::pacer::{Pacer, Turn, spin_until};
 use crate::client::payload::MessageSource;
 use crate::client::run::{End, Sending, TICK, Test};
@@ -60,8 +61,9 @@ pub fn run(
     let (mut sent, mut sent_bytes, mut skipped, mut last_tx_nsec) = (0u64, 0u64, 0u64, start_nsec);
     let mut until_reply = options.reply_every;
     let mut endpoints = test.endpoints.iter().cycle();
+    let mut dummies = Dummies::new(test.endpoints, options.dummies_per_second)?;
     let end = 'test: loop {
-        let (turn, len) = match schedule.next_turn(test, start_nsec, end_nsec) {
+        let (turn, len) = match schedule.next_turn(test, start_nsec, end_nsec, &mut dummies) {
             Ok(next) => next,
             Err(end) => break end,
         };
@@ -159,8 +161,10 @@ impl<'a> Schedule<'a> {
         test: &Test<'_>,
         start_nsec: u64,
         end_nsec: u64,
+        dummies: &mut Option<Dummies<'_>>,
     ) -> Result<(Turn, Option<usize>), End> {
-        let next = self.wait(test, start_nsec, end_nsec).ok_or(End::TimeLine)?;
+        let next = self.wait(test, start_nsec, end_nsec, dummies);
+        let next = next.ok_or(End::TimeLine)?;
         if test.stop.is_requested() {
             return Err(End::Stopped);
         }
@@ -177,9 +181,13 @@ impl<'a> Schedule<'a> {
         test: &Test<'_>,
         start_nsec: u64,
         end_nsec: u64,
+        dummies: &mut Option<Dummies<'_>>,
     ) -> Option<(Turn, Option<usize>)> {
         match self {
-            Self::Paced(pacer) => Some((pacer.wait(test.clock, test.stop, end_nsec), None)),
+            Self::Paced(pacer) => {
+                let turn = pacer.wait(test.clock, test.stop, end_nsec, dummies);
+                Some((turn, None))
+            }
             Self::Unpaced {
                 until_reading,
                 period,
@@ -198,7 +206,7 @@ impl<'a> Schedule<'a> {
                 let message = line.messages().get(*next)?;
                 *next += 1;
                 let due_nsec = start_nsec.saturating_add(message.after_nsec);
-                let (now_nsec, _) = spin_until(due_nsec, test.clock, test.stop);
+                let (now_nsec, _) = spin_until(due_nsec, test.clock, test.stop, dummies);
                 Some((Turn { now_nsec, due_nsec }, Some(message.len)))
             }
         }

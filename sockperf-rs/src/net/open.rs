@@ -17,6 +17,7 @@ use crate::net::address::{Address, Flow, Peer};
 use crate::net::multicast;
 use crate::net::socket::Socket;
 use crate::options::{ClientOptions, Mode, SocketOptions};
+use crate::sys::raw_option::set_rate_limit;
 use crate::tls;
 
 mod listening;
@@ -106,6 +107,9 @@ fn create(
         }
         if let Some(usec) = options.busy_poll_usec {
             set(socket.set_busy_poll(usec), "SO_BUSY_POLL (--lls)")?;
+        }
+        if let Some(rate) = options.rate_limit {
+            set(set_rate_limit(&socket, rate), "SO_MAX_PACING_RATE")?;
         }
         if flow.stream && options.no_delay {
             set(socket.set_tcp_nodelay(true), "TCP_NODELAY")?;

@@ -75,6 +75,11 @@ impl<'a> SendPolicy<'a> {
     }
 }
 
+/// Of libvma's extra API.
+const VMA_SND_FLAGS_DUMMY: i32 = 0x400;
+/// Bytes of such a message.
+const DUMMY_LEN: usize = 14;
+
 impl Socket {
     /// Whether message boundaries are lost.
     pub fn is_stream(&self) -> bool {
@@ -157,6 +162,21 @@ impl Socket {
             (Self::Udp(socket), _) => socket.send(bytes),
             (Self::UnixDatagram(socket), _) => socket.send(bytes),
         }
+    }
+
+    /// Has the library go through the motions of a send, and send nothing. What it cannot do so it
+    /// refuses.
+    pub fn send_dummy(&self, peer: &Peer) {
+        let socket = SockRef::from(self);
+        let flags = MSG_DONTWAIT | MSG_NOSIGNAL | VMA_SND_FLAGS_DUMMY;
+        let bytes = [0; DUMMY_LEN];
+        let _ = match (self, peer) {
+            (Self::Udp(_), Peer::Inet(address)) => {
+                socket.send_to_with_flags(&bytes, &SockAddr::from(*address), flags)
+            }
+            (Self::Tcp(_), _) => socket.send_with_flags(&bytes, flags),
+            _ => Ok(0),
+        };
     }
 
     fn send_without_waiting(&self, bytes: &[u8], peer: &Peer) -> io::Result<usize> {

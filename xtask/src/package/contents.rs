@@ -62,7 +62,7 @@ impl Package {
             Self::Utilities => {
                 "vma_stats shows what the sockets of a program under libvma do, and why some are \
                  not accelerated. sockperf-rs measures latency and throughput of the network and \
-                 exchanges messages with sockperf."
+                 exchanges messages with sockperf; udp_lat is the tool that came with VMA in 2008."
             }
             Self::Development => {
                 "For programs that use more of libvma than sockets: packets without copies, rules and \
@@ -260,6 +260,7 @@ pub(crate) const FILES: &[File] = &[
     ),
     program(Utilities, "vma_stats", "usr/bin/vma_stats"),
     program(Utilities, "sockperf-rs", "usr/bin/sockperf-rs"),
+    program(Utilities, "udp_lat", "usr/bin/udp_lat"),
     file(
         Utilities,
         Compressed("man/vma_stats.8"),
@@ -269,6 +270,11 @@ pub(crate) const FILES: &[File] = &[
         Utilities,
         Compressed("man/sockperf-rs.1"),
         "usr/share/man/man1/sockperf-rs.1.gz",
+    ),
+    file(
+        Utilities,
+        Compressed("man/udp_lat.1"),
+        "usr/share/man/man1/udp_lat.1.gz",
     ),
     file(Utilities, Made(Copyright), "usr/share/doc/{name}/copyright"),
     deb(

@@ -30,7 +30,14 @@ pub(crate) enum Content {
 }
 
 /// The targets whose debugging symbols are split off.
-const TARGETS: &[&str] = &["vma", "vmad", "vma-run", "vma_stats", "sockperf-rs"];
+const TARGETS: &[&str] = &[
+    "vma",
+    "vmad",
+    "vma-run",
+    "vma_stats",
+    "sockperf-rs",
+    "udp_lat",
+];
 
 pub(crate) fn stage(
     built: &Artifacts,

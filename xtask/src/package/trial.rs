@@ -117,6 +117,7 @@ fn expect_programs(root: &Root) -> Result<(), Failure> {
         ("/usr/sbin/vmad", &["--version"][..]),
         ("/usr/bin/vma_stats", &["--version"]),
         ("/usr/bin/sockperf-rs", &["--version"]),
+        ("/usr/bin/udp_lat", &["--version"]),
         ("/usr/bin/vma-run", &["--version"]),
     ] {
         let text = root.output(program, arguments)?;

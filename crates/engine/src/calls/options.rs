@@ -11,6 +11,8 @@ use crate::tcp::takes_over_connection;
 pub enum SetOption {
     /// The library's own (`SO_VMA_RING_ALLOC_LOGIC`): the kernel knows of none.
     Rings,
+    /// `SO_MAX_PACING_RATE`: a program may say it in VMA's words.
+    Rate,
     /// `SO_KEEPALIVE`: a stream keeps its connection alive itself.
     KeepAlive,
     /// The kernel is to have a stream's connection before it sees the option.
@@ -41,6 +43,7 @@ impl SetOption {
     pub fn of(level: c_int, name: c_int) -> Self {
         match (level, name) {
             (libc::SOL_SOCKET, SO_VMA_RING_ALLOC_LOGIC) => Self::Rings,
+            (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => Self::Rate,
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => Self::KeepAlive,
             (libc::IPPROTO_IP, libc::IP_MULTICAST_IF) => Self::GroupInterface,
             (libc::IPPROTO_IPV6, libc::IPV6_MTU) => Self::PacketLen,
@@ -62,6 +65,8 @@ pub enum GetOption {
     SavedSyn,
     /// `SO_ERROR`: there may be one that the kernel does not know.
     Error,
+    /// `SO_MAX_PACING_RATE`: in VMA's words, perhaps.
+    Rate,
     /// `SO_MEMINFO`: datagrams that wait in user space count, too.
     Memory,
     /// None of these.
@@ -79,6 +84,7 @@ impl GetOption {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_SAVED_SYN) => Self::SavedSyn,
             (libc::SOL_SOCKET, libc::SO_ERROR) => Self::Error,
+            (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => Self::Rate,
             (libc::SOL_SOCKET, SO_MEMINFO) => Self::Memory,
             _ => Self::Other,
         }
@@ -116,6 +122,7 @@ mod tests {
         for (level, name, expected) in [
             (SOL_SOCKET, SO_VMA_RING_ALLOC_LOGIC, SetOption::Rings),
             (SOL_SOCKET, libc::SO_KEEPALIVE, SetOption::KeepAlive),
+            (SOL_SOCKET, libc::SO_MAX_PACING_RATE, SetOption::Rate),
             (SOL_SOCKET, libc::SO_RCVBUF, SetOption::Other),
             (IPPROTO_TCP, libc::TCP_ULP, SetOption::TakesOver),
             (IPPROTO_TCP, libc::TCP_REPAIR, SetOption::TakesOver),
@@ -150,6 +157,7 @@ mod tests {
         for (level, name, expected) in [
             (IPPROTO_TCP, libc::TCP_SAVED_SYN, GetOption::SavedSyn),
             (SOL_SOCKET, libc::SO_ERROR, GetOption::Error),
+            (SOL_SOCKET, libc::SO_MAX_PACING_RATE, GetOption::Rate),
             (SOL_SOCKET, 55, GetOption::Memory),
             (IPPROTO_IP, libc::SO_ERROR, GetOption::Other),
             (SOL_SOCKET, libc::SO_TYPE, GetOption::Other),

@@ -1,10 +1,16 @@
 //! The end of the process.
 
+use std::time::Duration;
+
 use dev_core::Backend;
 use links::reason::Reason;
 
 use crate::engine::Engine;
 use crate::sockets::interrupt;
+
+/// How long datagrams with a rate, or a time, may hold up the process's end. The kernel sends them
+/// when the process is gone.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 impl<B: Backend> Engine<B> {
     /// `SIGINT` with `VMA_HANDLE_SIGINTR`: no call waits any more. Async-signal-safe.
@@ -23,6 +29,7 @@ impl<B: Backend> Engine<B> {
             self.leave_shared_to_kernel();
             self.wait_for_returns();
             self.leave_streams_to_kernel(Reason::Passed);
+            self.pacers.leave(PATIENCE);
             self.links.process_ends();
         }
     }

@@ -11,6 +11,7 @@ use crate::mux::Registration;
 use crate::mux::epoll::EpollSet;
 use crate::sockets::direct::DirectReceive;
 use crate::sockets::host::Host;
+use crate::sockets::pacing::limit::RateLimit;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, MayOpen, Stack};
 use crate::tcp::{TcpSocket, TcpStack};
@@ -45,6 +46,13 @@ impl<B: Backend> From<&'static TcpSocket<Self>> for AnySocket<B> {
     #[inline]
     fn from(socket: &'static TcpSocket<Self>) -> Self {
         Self::Tcp(socket)
+    }
+}
+
+impl<B: Backend> AnySocket<B> {
+    /// What was last said of its rate in VMA's words, if that was the last word.
+    pub fn rate_limit(self) -> Option<RateLimit> {
+        self.core().attachment().rate_limit
     }
 }
 

@@ -22,8 +22,8 @@ use crate::engine::progress::Unpolled;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::started::AtDoor;
 use crate::engine::tasks::{
-    AdoptedSockets, Called, Descendants, Gauges, LostDescriptors, OpenedLate, Requests, Strays,
-    Streams, TakeOver,
+    AdoptedSockets, Called, Descendants, Gauges, LostDescriptors, OpenedLate, Paced, Requests,
+    Strays, Streams, TakeOver,
 };
 use crate::process::door::Door;
 use crate::process::event_loop::EventLoop;
@@ -85,6 +85,7 @@ impl Monitor {
             engine.internal_thread.begin(fd);
             events.add(Called::new(engine));
         }
+        events.add(Paced::new(engine));
         events.add(Followers::new(engine));
         if let Some(unpolled) = Unpolled::new(engine) {
             events.add(unpolled);

@@ -52,6 +52,41 @@ impl<B: Backend> Task for Called<B> {
     }
 }
 
+/// Datagrams that leave at a rate or at a time.
+pub(super) struct Paced<B: Backend> {
+    engine: &'static Engine<B>,
+    has_exact_timers: bool,
+}
+
+impl<B: Backend> Paced<B> {
+    pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        Self {
+            engine,
+            has_exact_timers: false,
+        }
+    }
+}
+
+impl<B: Backend> Task for Paced<B> {
+    /// Whoever has one that leaves earlier calls.
+    fn watch(&self, watched: &mut Watched) {
+        if let Some(fd) = self.engine.internal_thread.fd() {
+            watched.add(fd, libc::POLLIN);
+        }
+    }
+
+    fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
+        let polls = self.engine.settings().rx_poll != 0;
+        let Some(time) = self.engine.pacers.run(polls) else {
+            return Next::OnEvent;
+        };
+        if !std::mem::replace(&mut self.has_exact_timers, true) {
+            sys::want_exact_timers();
+        }
+        Next::In(time)
+    }
+}
+
 /// `vma_stats` asks for something.
 pub(super) struct Requests<B: Backend> {
     engine: &'static Engine<B>,

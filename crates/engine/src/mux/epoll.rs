@@ -138,6 +138,8 @@ impl<S: MuxStack> EpollSet<S> {
         fence(Ordering::SeqCst);
         if core.is_silent() != is_silent {
             self.follow_silence(&registration, !is_silent);
+        } else if core.is_full() {
+            registration.room_changed();
         }
         registration.armed();
         registration.interfaces_changed();
@@ -148,6 +150,8 @@ impl<S: MuxStack> EpollSet<S> {
         if let Some(registration) = self.change(Key::of(socket.core(), fd), event) {
             if socket.core().is_silent() {
                 self.follow_silence(&registration, true);
+            } else if socket.core().is_full() {
+                registration.room_changed();
             }
             registration.armed();
         }

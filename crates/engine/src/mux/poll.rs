@@ -120,7 +120,11 @@ impl<S: Stack> PolledSockets<S> {
             let own = ours.next_if(|(place, _)| *place == index);
             if silent.binary_search(&index).is_err() {
                 let life = own.map(|(_, socket)| socket.core().life());
-                sleep.watch(polled.fd, polled.events, life);
+                let events = match own.is_some_and(|(_, socket)| socket.core().is_full()) {
+                    true => polled.events & !(events::OUT as c_short),
+                    false => polled.events,
+                };
+                sleep.watch(polled.fd, events, life);
             }
         }
         for (_, socket) in self.sockets.iter() {
@@ -190,14 +194,18 @@ impl<S: Stack> PolledSockets<S> {
             }
             Err(_) if call.is_last_after_signal() => None,
             Ok(_) if call.is_last_after_signal() && !fds.iter().any(is_ready) => None,
-            Ok(count) => {
+            Ok(mut count) => {
                 for (index, socket) in self.sockets.iter() {
+                    if socket.core().is_full() && fds[*index].revents != 0 {
+                        fds[*index].revents &= !(events::OUT as c_short);
+                        count -= usize::from(fds[*index].revents == 0);
+                    }
                     if u32::from(fds[*index].revents.cast_unsigned()) & !events::OUT != 0 {
                         let kernel_socket = &socket.core().kernel_socket;
                         kernel_socket.readable_hint.store(true, Ordering::Relaxed);
                     }
                 }
-                Some(MuxOutcome::Done(count))
+                (count > 0).then_some(MuxOutcome::Done(count))
             }
             Err(errno) => Some(MuxOutcome::Fail(errno)),
         }

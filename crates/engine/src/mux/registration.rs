@@ -93,6 +93,15 @@ impl<S: MuxStack> Registration<S> {
         self.events.load(Ordering::Relaxed) | events::ALWAYS
     }
 
+    /// What the kernel is asked for.
+    pub(super) fn asked_of_kernel(&self) -> u32 {
+        let asked = self.events.load(Ordering::Relaxed);
+        match self.socket.core().is_full() {
+            true => asked & !events::OUT,
+            false => asked,
+        }
+    }
+
     /// `EPOLLEXCLUSIVE`
     pub(super) fn is_exclusive(&self) -> bool {
         self.events.load(Ordering::Relaxed) & EPOLLEXCLUSIVE != 0
@@ -168,6 +177,12 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
     fn silenced(self: &Arc<Self>, is_silent: bool) {
         if !self.set.drop_parked(self) {
             self.set.follow_silence(self, is_silent);
+        }
+    }
+
+    fn room_changed(self: &Arc<Self>) {
+        if self.wanted() & events::OUT != 0 && !self.socket.core().is_silent() {
+            self.set.follow_silence(self, false);
         }
     }
 

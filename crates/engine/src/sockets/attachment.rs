@@ -13,6 +13,7 @@ use stats::{GroupSlot, SocketStats};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::own_rings::OwnRings;
+use crate::sockets::pacing::limit::RateLimit;
 use crate::sockets::ring_choice::RingChoice;
 use crate::sockets::shared::Shared;
 
@@ -47,6 +48,8 @@ pub(crate) struct Attachment<S: Receiver> {
     pub(crate) own_rings: OwnRings<S>,
     /// `SO_VMA_RING_ALLOC_LOGIC`
     pub(crate) ring_choice: RingChoice,
+    /// `SO_MAX_PACING_RATE` in VMA's words, if it was set so last.
+    pub(crate) rate_limit: Option<RateLimit>,
     /// What decides about multicast past the kernel.
     pub(crate) groups: SocketGroups<S>,
     /// A socket of an ancestor's, from which this process takes connections or datagrams, and its
@@ -72,6 +75,7 @@ impl<S: Receiver> Default for Attachment<S> {
             flows: Vec::new(),
             own_rings: OwnRings::default(),
             ring_choice: RingChoice::default(),
+            rate_limit: None,
             groups: SocketGroups::default(),
             inherited: None,
         }

@@ -18,6 +18,7 @@ use stats::{Segment, SocketStats};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::fd_table::FdTable;
+use crate::sockets::pacing::pacers::Pacers;
 use crate::sockets::port_users::{KnownUsers, Look, LookBudget, PortUsers};
 use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
@@ -38,6 +39,8 @@ pub struct Host<S: Stack> {
     pub(crate) offloads_by_thread: AtomicBool,
     /// What programs hold of what they have received.
     pub(crate) held_packets: HeldPackets,
+    /// Datagrams that wait for their time to leave.
+    pub(crate) pacers: Pacers<S>,
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
@@ -94,6 +97,7 @@ impl<S: Stack> Host<S> {
                 Arc::clone(&segment),
                 Arc::clone(&internal_thread),
             ))),
+            pacers: Pacers::new(Arc::clone(&internal_thread)),
             internal_thread,
             pool,
             table: FdTable::new(),

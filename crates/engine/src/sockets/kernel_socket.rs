@@ -19,10 +19,12 @@ pub(crate) struct KernelSocket {
     pub(crate) appends: AtomicBool,
     /// `SO_RCVTIMEO` in nanoseconds, 0 for none.
     pub(crate) receive_timeout_nsec: AtomicU64,
-    /// `SO_SNDTIMEO` in nanoseconds, 0 for none. Streams only.
+    /// `SO_SNDTIMEO` in nanoseconds, 0 for none.
     pub(crate) send_timeout_nsec: AtomicU64,
     /// What the kernel says of its socket's readiness is not true: nobody asks it.
     pub(crate) is_silent: AtomicBool,
+    /// It says that sending is possible, and it is not: the queue of a sender with a rate is full.
+    pub(crate) is_full: AtomicBool,
     /// `poll(2)` or its like said that the kernel's socket has something to read.
     pub(crate) readable_hint: AtomicBool,
     /// The errno with which the next call is to fail, 0 for none: what the kernel keeps in
@@ -31,6 +33,16 @@ pub(crate) struct KernelSocket {
 }
 
 impl KernelSocket {
+    /// The kernel has other timeouts.
+    pub(crate) fn read_timeouts(&self) {
+        let fd = self.fd.load(Ordering::Relaxed);
+        let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
+        self.receive_timeout_nsec
+            .store(timeout(libc::SO_RCVTIMEO), Ordering::Relaxed);
+        self.send_timeout_nsec
+            .store(timeout(libc::SO_SNDTIMEO), Ordering::Relaxed);
+    }
+
     /// A call has met an error that it does not return, because it has received something before
     /// (recvmmsg(2)).
     pub(crate) fn postpone_error(&self, errno: Errno) {

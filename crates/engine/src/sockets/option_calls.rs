@@ -10,8 +10,10 @@ use links::groups::is_looped;
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::options::{Effect, effect};
+use crate::sockets::pacing::limit::RateLimit;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::sockets::stamps::wants_hardware_stamps;
 
 impl<S: Stack> SocketCore<S> {
     /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said
@@ -38,13 +40,7 @@ impl<S: Stack> Host<S> {
         match effect(level, name) {
             Effect::None => {}
             Effect::ReceiveLimit => socket.receive_limit_changed(),
-            Effect::ReceiveTimeout => {
-                let fd = kernel_socket.fd.load(Ordering::Relaxed);
-                let timeout = sys::option_timeout_nsec(fd, libc::SO_RCVTIMEO).unwrap_or(0);
-                kernel_socket
-                    .receive_timeout_nsec
-                    .store(timeout, Ordering::Relaxed);
-            }
+            Effect::Timeout => kernel_socket.read_timeouts(),
             Effect::Flows => self.addresses_changed(socket),
             Effect::Groups => {
                 let all = sys::option_int(socket.core().fd(), level, name) != Ok(0);
@@ -90,6 +86,11 @@ impl<S: Stack> Host<S> {
         }
     }
 
+    /// The program is about to say a socket's rate, in VMA's words or in the kernel's.
+    pub fn rate_limit_was_said(&self, socket: impl Into<S>, limit: Option<RateLimit>) {
+        socket.into().core().attachment().rate_limit = limit;
+    }
+
     /// The program asks for the time of the datagram that it has read last (`SIOCGSTAMP`), which
     /// the kernel keeps from the first such call on: the socket goes back to it. Returns whether
     /// there has been one that the kernel has not seen.
@@ -123,24 +124,6 @@ impl<S: Stack> Host<S> {
     }
 }
 
-/// Whether a program is to be told when the device has received a datagram, which only the kernel
-/// knows.
-fn wants_hardware_stamps(fd: c_int) -> bool {
-    let flags = sys::option_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING).unwrap_or(0);
-    tells_hardware_time(flags.cast_unsigned())
-}
-
-/// As `__sock_recv_timestamp` (net/socket.c): who is to be told has the time, whoever had the
-/// device note it, unless it filters that.
-fn tells_hardware_time(flags: u32) -> bool {
-    let has = |bit| flags & bit != 0;
-    has(libc::SOF_TIMESTAMPING_RAW_HARDWARE)
-        && (has(libc::SOF_TIMESTAMPING_RX_HARDWARE) || !has(SOF_TIMESTAMPING_OPT_RX_FILTER))
-}
-
-/// Linux 6.12.
-const SOF_TIMESTAMPING_OPT_RX_FILTER: u32 = 1 << 17;
-
 impl<S: Stack> SocketCore<S> {
     /// Shows readers how the socket sends multicast.
     fn show_multicast_options(&self) {
@@ -156,27 +139,6 @@ impl<S: Stack> SocketCore<S> {
                     .set(SocketAddrV4::new(address, 0).into());
             }
             _ => counters.mc_interface.clear(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use libc::{SOF_TIMESTAMPING_RAW_HARDWARE as TOLD, SOF_TIMESTAMPING_RX_HARDWARE as NOTED};
-
-    use super::*;
-
-    #[test]
-    fn hardware_time_is_told_to_who_asks_to_be_told() {
-        for (flags, expected) in [
-            (TOLD | NOTED, true),
-            (TOLD, true),
-            (NOTED, false),
-            (TOLD | SOF_TIMESTAMPING_OPT_RX_FILTER, false),
-            (TOLD | NOTED | SOF_TIMESTAMPING_OPT_RX_FILTER, true),
-            (libc::SOF_TIMESTAMPING_SOFTWARE, false),
-        ] {
-            assert_eq!(tells_hardware_time(flags), expected, "{flags:#x}");
         }
     }
 }

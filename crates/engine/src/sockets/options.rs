@@ -5,6 +5,7 @@ use libc::c_int;
 use links::groups;
 
 use crate::sockets::header_options::IPV6_AUTOFLOWLABEL;
+use crate::sockets::stamps::{SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW};
 
 /// What an option changes on the accelerated path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub(super) enum Effect {
     None,
     /// How much may wait in the receive queue.
     ReceiveLimit,
-    /// How long a receive call waits.
-    ReceiveTimeout,
+    /// How long calls wait.
+    Timeout,
     /// Who gets the packets.
     Flows,
     /// Which of several sockets on a port gets a packet.
@@ -49,7 +50,7 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
 fn of_sockets(name: c_int) -> Effect {
     match name {
         libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => Effect::ReceiveLimit,
-        SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW => Effect::ReceiveTimeout,
+        SO_RCVTIMEO_OLD | SO_RCVTIMEO_NEW | SO_SNDTIMEO_OLD | SO_SNDTIMEO_NEW => Effect::Timeout,
         libc::SO_REUSEPORT | libc::SO_REUSEADDR => Effect::Flows,
         libc::SO_INCOMING_CPU => Effect::Choice,
         libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX => Effect::Device,
@@ -63,15 +64,15 @@ fn of_sockets(name: c_int) -> Effect {
         | libc::SO_DONTROUTE
         | libc::SO_NO_CHECK
         | libc::SO_MARK
-        | libc::SO_MAX_PACING_RATE => Effect::Messages,
+        | libc::SO_MAX_PACING_RATE
+        | libc::SO_TXTIME
+        // Of a sender with a rate.
+        | libc::SO_SNDBUF
+        | libc::SO_SNDBUFFORCE => Effect::Messages,
         // There is no queueing discipline on the way, and no VLAN tag.
         libc::SO_PRIORITY => Effect::None,
-        // Sending never waits.
-        libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW => {
-            Effect::None
-        }
         // Each of these means nothing to a datagram socket, or is asked of the kernel's socket when
-        // it matters. Messages with MSG_ZEROCOPY or SCM_TXTIME are the kernel's by themselves.
+        // it matters. Messages with MSG_ZEROCOPY are the kernel's by themselves.
         libc::SO_DEBUG
         | libc::SO_BROADCAST
         | libc::SO_KEEPALIVE
@@ -85,7 +86,6 @@ fn of_sockets(name: c_int) -> Effect {
         | libc::SO_PREFER_BUSY_POLL
         | libc::SO_BUSY_POLL_BUDGET
         | libc::SO_ZEROCOPY
-        | libc::SO_TXTIME
         | SO_BUF_LOCK
         | SO_TXREHASH => Effect::None,
         _ => Effect::Kernel,
@@ -200,11 +200,9 @@ pub(crate) fn needs_kernel(level: c_int, name: c_int) -> bool {
 // include/uapi/asm-generic/socket.h and linux/in.h
 const SO_RCVTIMEO_OLD: c_int = 20;
 const SO_RCVTIMEO_NEW: c_int = 66;
+const SO_SNDTIMEO_OLD: c_int = 21;
 const SO_SNDTIMEO_NEW: c_int = 67;
 pub(crate) const SO_BINDTOIFINDEX: c_int = 62;
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
 /// Which buffers the program has chosen.
 pub(crate) const SO_BUF_LOCK: c_int = 72;
 pub(crate) const SO_TXREHASH: c_int = 74;
@@ -233,8 +231,9 @@ mod tests {
             (libc::IPPROTO_IP, libc::IP_PKTINFO, Effect::Messages),
             (libc::IPPROTO_UDP, libc::UDP_SEGMENT, Effect::Messages),
             (libc::SOL_SOCKET, libc::SO_BINDTODEVICE, Effect::Device),
-            (libc::SOL_SOCKET, libc::SO_SNDBUF, Effect::None),
-            (libc::SOL_SOCKET, libc::SO_RCVTIMEO, Effect::ReceiveTimeout),
+            (libc::SOL_SOCKET, libc::SO_SNDBUF, Effect::Messages),
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO, Effect::Timeout),
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO, Effect::Timeout),
             (libc::IPPROTO_IP, libc::IP_TTL, Effect::Headers),
             (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Effect::Headers),
             (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, Effect::Messages),

@@ -74,6 +74,14 @@ impl Received {
         Self::Copy { bytes, start: 0 }
     }
 
+    /// Its frame, if it has one of the pool.
+    pub(crate) fn frame(&self) -> Option<&Frame> {
+        match self {
+            Self::Frame(in_frame) => Some(&in_frame.frame),
+            _ => None,
+        }
+    }
+
     /// Whether it has a frame of the pool.
     pub(crate) fn has_frame(&self) -> bool {
         matches!(self, Self::Frame(_))

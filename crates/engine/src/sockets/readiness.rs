@@ -27,7 +27,7 @@ pub(crate) struct Readiness<W> {
     bits: AtomicU32,
     /// What the kernel's own socket reports: it goes along with other bits, and nobody is told of
     /// it here.
-    kernels: u32,
+    kernels: AtomicU32,
     watcher_count: AtomicU32,
     watchers: Mutex<Vec<Arc<W>>>,
     pub(crate) sleepers: WaitQueue,
@@ -38,7 +38,7 @@ impl<W: Watcher> Readiness<W> {
     pub(crate) fn new(kernels: u32) -> Self {
         Self {
             bits: AtomicU32::new(0),
-            kernels,
+            kernels: AtomicU32::new(kernels),
             watcher_count: AtomicU32::new(0),
             watchers: Mutex::new(Vec::new()),
             sleepers: WaitQueue::default(),
@@ -58,12 +58,17 @@ impl<W: Watcher> Readiness<W> {
         if bits & wanted == 0 {
             return 0;
         }
-        (bits | self.kernels) & wanted
+        (bits | self.kernels.load(Ordering::Relaxed)) & wanted
+    }
+
+    /// What the kernel's own socket reports from here on.
+    pub(crate) fn set_kernels(&self, events: u32) {
+        self.kernels.store(events, Ordering::Relaxed);
     }
 
     /// What to report along with something else: also what the kernel would by itself.
     pub(crate) fn report_along(&self, wanted: u32) -> u32 {
-        (self.now() | self.kernels) & wanted
+        (self.now() | self.kernels.load(Ordering::Relaxed)) & wanted
     }
 
     /// The socket is ready for `events`. Under its lock; [`announce`](Self::announce) follows

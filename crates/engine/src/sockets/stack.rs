@@ -94,6 +94,10 @@ pub trait SocketWatcher: Watcher + fmt::Debug + Send + Sync + 'static {
     /// What the kernel's socket reports is not true from here on, or is again.
     fn silenced(self: &Arc<Self>, is_silent: bool);
 
+    /// Whether sending is possible is not what the kernel's socket reports from here on, or is
+    /// again.
+    fn room_changed(self: &Arc<Self>);
+
     /// The kernel's socket is to leave the kernel's set, although it stays open.
     fn leaves_kernel(self: &Arc<Self>);
 

@@ -141,6 +141,9 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.set_reason(Reason::Offloaded);
         host.count_reason(Reason::Offloaded);
         socket.inherits(self);
+        if socket.wishes.stamps().any() {
+            socket.follow_wish_for_stamps();
+        }
         socket.silence(true);
         socket.begin_accepted(host);
         Some(Ok((fd, peer)))

@@ -55,6 +55,8 @@ pub struct StreamCall {
     is_cut: bool,
     /// Octets that the call has seen and left where they are: it waits for more.
     pub(super) peeked: usize,
+    /// When the last of the octets came that it has received, if the program asks.
+    pub(super) came_nsec: Option<u64>,
 }
 
 impl Deref for StreamCall {
@@ -105,6 +107,7 @@ impl StreamCall {
             ends: None,
             is_cut: false,
             peeked: 0,
+            came_nsec: None,
         }
     }
 

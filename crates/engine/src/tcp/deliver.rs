@@ -124,6 +124,11 @@ impl<S: TcpStack> TcpSocket<S> {
         segment: &Segment,
         data: Option<Received>,
     ) -> Outcome {
+        if self.wishes.stamps().any()
+            && let Some(data) = &data
+        {
+            stream.note_arrival(&segment.header, data);
+        }
         let ecn = Ecn::from_tos(segment.tos);
         stream
             .connection

@@ -3,7 +3,6 @@
 
 pub(super) mod effect;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use links::family::Family;
@@ -17,6 +16,7 @@ use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
 use crate::sockets::options::SO_BUF_LOCK;
 use crate::sockets::stack::Stack;
+use crate::sockets::stamps::{wants_hardware_stamps, wants_sending_times};
 use crate::tcp::clock::now;
 use crate::tcp::egress::Headers;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
@@ -270,17 +270,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 self.notes_reuse();
             }
             Effect::None => {}
-            Effect::Timeout => {
-                let kernel_socket = &self.kernel_socket;
-                let timeout = |name| sys::option_timeout_nsec(fd, name).unwrap_or(0);
-                let (receive, send) = (timeout(libc::SO_RCVTIMEO), timeout(libc::SO_SNDTIMEO));
-                kernel_socket
-                    .receive_timeout_nsec
-                    .store(receive, Ordering::Relaxed);
-                kernel_socket
-                    .send_timeout_nsec
-                    .store(send, Ordering::Relaxed);
-            }
+            Effect::Timeout => self.kernel_socket.read_timeouts(),
             Effect::Connection => {
                 let is_known = if self.is_stream() {
                     read(fd, level, name).map(|option| self.change(host, option))
@@ -292,6 +282,19 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
             Effect::Messages => self.wishes.read_unread(fd),
+            Effect::Stamps => {
+                let hardware = || {
+                    host.settings().hardware_stamps
+                        && wants_hardware_stamps(fd)
+                        && host.links.has_hardware_stamps()
+                };
+                if wants_sending_times(fd) || hardware() {
+                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
+                    return;
+                }
+                self.wishes.read_stamps(fd);
+                self.follow_wish_for_stamps();
+            }
             Effect::Hops => self.wishes.read_hops(fd),
             Effect::SavedSyn => {
                 self.wishes.read_saves_syn(fd);
@@ -329,6 +332,14 @@ impl<S: TcpStack> TcpSocket<S> {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }
         }
+    }
+
+    /// Has the devices note when segments come if the program is to be told. To be called when it
+    /// asks or asks no longer, and when there are others.
+    pub(super) fn follow_wish_for_stamps(&self) {
+        let is_wanted = self.wishes.stamps().any();
+        self.stamped
+            .become_those(|| self.interfaces.iter().filter(move |_| is_wanted));
     }
 
     /// The kernel is about to be asked for an option that takes over the connection

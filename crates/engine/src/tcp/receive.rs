@@ -1,12 +1,14 @@
 //! Receiving from a stream.
 
-use ::tcp::{Instant, ReadError, UrgentError};
+use ::tcp::{Instant, ReadError, SeqNumber, UrgentError};
 use libc::c_int;
 use sys::{Errno, streams};
 
+use crate::sockets::control::ControlRoom;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::message::Message;
+use crate::sockets::payload::Received;
 use crate::sockets::stack::Stack;
 use crate::tcp::application::errno_of;
 use crate::tcp::call::{POLLS_PER_ATTEMPT, StreamCall, StreamOutcome};
@@ -59,7 +61,7 @@ impl<S: TcpStack> TcpSocket<S> {
             match self.try_to_receive(host, call, message, flags) {
                 Look::Over(outcome) => {
                     if let StreamOutcome::Done(_) = outcome {
-                        self.tell_of_rest(message, flags & libc::MSG_OOB);
+                        self.tell_of_rest(call, message, flags & libc::MSG_OOB);
                         let counters = self.counters();
                         self.note_thread(&self.receiver, &counters.rx_thread);
                     }
@@ -73,7 +75,7 @@ impl<S: TcpStack> TcpSocket<S> {
                             return StreamOutcome::Done(0);
                         }
                         if let StreamOutcome::Done(_) = outcome {
-                            self.tell_of_rest(message, 0);
+                            self.tell_of_rest(call, message, 0);
                         }
                         return outcome;
                     }
@@ -85,25 +87,35 @@ impl<S: TcpStack> TcpSocket<S> {
 
     /// Says what a receive leaves beside the data.
     #[inline]
-    fn tell_of_rest(&self, message: &mut Message<'_>, flags: c_int) {
-        if self.wishes.tells_unread() {
-            return self.tell_unread(message, flags);
+    fn tell_of_rest(&self, call: &StreamCall, message: &mut Message<'_>, flags: c_int) {
+        if self.wishes.tells() {
+            return self.tell_more(call, message, flags);
         }
         message.received_from_stream(flags);
     }
 
-    /// How much is left to read goes along (`TCP_INQ`).
+    /// In this order goes along when the octets came (`SO_TIMESTAMP` and its like), and how much is
+    /// left to read (`TCP_INQ`).
     #[cold]
-    fn tell_unread(&self, message: &mut Message<'_>, flags: c_int) {
+    fn tell_more(&self, call: &StreamCall, message: &mut Message<'_>, flags: c_int) {
         let mut room = message.control_room();
         message.received_from_stream(flags);
+        if let Some(nsec) = call.came_nsec {
+            self.wishes.stamps().put(nsec, true, &mut room);
+        }
+        if self.wishes.tells_unread() {
+            self.put_unread(&mut room);
+        }
+        message.told(&room);
+    }
+
+    fn put_unread(&self, room: &mut ControlRoom) {
         let unread = match &*self.role.lock() {
             Role::Stream(stream) => stream.connection.unread_len(),
             _ => streams::readable_len(self.fd()),
         };
         let unread = c_int::try_from(unread).unwrap_or(c_int::MAX);
         room.put(libc::IPPROTO_TCP, TCP_INQ, &unread.to_ne_bytes());
-        message.told(&room);
     }
 
     #[inline]
@@ -129,6 +141,14 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let now = now();
         let looked = stream.read(now, call, message, flags);
+        if self.wishes.stamps().any() && flags & libc::MSG_OOB == 0 {
+            let peeked = match (&looked, flags & libc::MSG_PEEK) {
+                (_, 0) => 0,
+                (Look::Over(StreamOutcome::Done(len)), _) => *len,
+                _ => 0,
+            };
+            stream.note_read(call, peeked);
+        }
         let outcome = stream.settle(&self.core, now);
         let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
@@ -167,6 +187,31 @@ impl<S: Stack> Stream<S> {
     /// Whether a look that showed `len` octets would show more, or would end.
     pub(super) fn shows_more_than(&self, len: usize) -> bool {
         self.len_to_peek() > len || self.ends_behind(len)
+    }
+
+    /// Octets of a segment have come.
+    #[cold]
+    pub(super) fn note_arrival(&mut self, header: &wire::tcp::Header, data: &Received) {
+        let age = data
+            .frame()
+            .and_then(|frame| self.interface.age_nsec(frame));
+        let nsec = sys::wall_clock_nsec().saturating_sub(age.unwrap_or(0));
+        let begin = SeqNumber(header.seq);
+        let end = begin + data.as_ref().len() as u32;
+        let read = self.connection.read_next();
+        let arrivals = self.arrivals.get_or_insert_default();
+        arrivals.note((begin, end), nsec, read);
+    }
+
+    /// A call has received octets, or has looked at so many.
+    #[cold]
+    fn note_read(&self, call: &mut StreamCall, peeked: usize) {
+        let position = self.connection.read_next() + peeked as u32;
+        if (call.done > 0 || peeked > 0)
+            && let Some(arrivals) = &self.arrivals
+        {
+            call.came_nsec = arrivals.before(position).or(call.came_nsec);
+        }
     }
 
     fn read(

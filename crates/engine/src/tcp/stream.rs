@@ -18,6 +18,7 @@ use crate::sockets::events;
 use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::tcp::arrivals::Arrivals;
 use crate::tcp::egress::{Egress, Headers};
 use crate::tcp::state::counted::Counted;
 use crate::tcp::state::orphan::Orphan;
@@ -64,6 +65,8 @@ pub(super) struct Stream<S: Stack> {
     pub(super) orphan: Option<Orphan>,
     /// Where its TIME-WAIT is.
     pub(super) wait: Wait,
+    /// When its octets came, once the program has asked.
+    pub(super) arrivals: Option<Box<Arrivals>>,
     /// Who has accepted it, and that one's generation.
     pub(super) listener: Option<(S, u32)>,
     slot: Option<TcpSlot>,
@@ -155,6 +158,7 @@ impl<S: Stack> Stream<S> {
             is_write_shut: false,
             orphan: None,
             wait: Wait::Open,
+            arrivals: None,
             listener: None,
             slot: None,
             _counted: counted,

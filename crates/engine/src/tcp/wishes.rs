@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libc::c_int;
 
 use crate::sockets::options::IPV6_MINHOPCOUNT;
+use crate::sockets::stamps::StampWish;
 use crate::tcp::options::effect::TCP_INQ;
 
 /// What the program has asked for. A connection has it of its listener.
@@ -15,6 +16,8 @@ use crate::tcp::options::effect::TCP_INQ;
 pub(super) struct Wishes {
     /// `TCP_INQ`: each receive tells how much is left.
     tells_unread: AtomicBool,
+    /// `SO_TIMESTAMP` and its like: each tells when its octets came.
+    stamps: AtomicU8,
     /// `IP_MINTTL`, `IPV6_MINHOPCOUNT`: what has come from further away is dropped.
     least_ttl: AtomicU8,
     least_hops: AtomicU8,
@@ -41,6 +44,7 @@ impl Wishes {
             (&self.least_ttl, &listener.least_ttl),
             (&self.least_hops, &listener.least_hops),
             (&self.saves_syn, &listener.saves_syn),
+            (&self.stamps, &listener.stamps),
         ] {
             here.store(there.load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -55,6 +59,24 @@ impl Wishes {
     #[inline]
     pub(super) fn tells_unread(&self) -> bool {
         self.tells_unread.load(Ordering::Relaxed)
+    }
+
+    /// `SO_TIMESTAMP` or its like was.
+    pub(super) fn read_stamps(&self, fd: c_int) {
+        let bits = StampWish::read(fd).bits();
+        self.stamps.store(bits, Ordering::Relaxed);
+    }
+
+    /// What is asked for of the times at which octets come.
+    #[inline]
+    pub(super) fn stamps(&self) -> StampWish {
+        StampWish::of_bits(self.stamps.load(Ordering::Relaxed))
+    }
+
+    /// Whether a receive tells of more than its octets.
+    #[inline]
+    pub(super) fn tells(&self) -> bool {
+        self.tells_unread() || self.stamps() != StampWish::NONE
     }
 
     /// `IP_MINTTL` or `IPV6_MINHOPCOUNT` was.

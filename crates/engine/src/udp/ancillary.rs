@@ -8,12 +8,14 @@ use libc::c_int;
 use links::family::Family;
 
 use crate::sockets::control::ControlRoom;
+use crate::sockets::stamps::StampWish;
 use crate::udp::datagram::address_v6;
 
 /// What a socket's options ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     bits: u32,
+    stamps: StampWish,
 }
 
 impl Wants {
@@ -22,14 +24,8 @@ impl Wants {
     const TOS: u32 = 1 << 2;
     const DESTINATION: u32 = 1 << 3;
     const DROPS: u32 = 1 << 4;
-    /// `SO_TIMESTAMP` or `SO_TIMESTAMPNS`
+    /// When it came: `stamps` says how.
     const STAMP: u32 = 1 << 5;
-    /// The latter.
-    const STAMP_NSEC: u32 = 1 << 6;
-    /// `SO_TIMESTAMPING`, of what the software receives.
-    const STAMPING: u32 = 1 << 7;
-    /// In the form that lasts beyond 2038.
-    const STAMP_NEW: u32 = 1 << 8;
     /// `IPV6_RECVPKTINFO`, which tells of IPv4, too.
     const PACKET_INFO_V6: u32 = 1 << 9;
     /// `IPV6_RECVHOPLIMIT`
@@ -40,7 +36,10 @@ impl Wants {
     const MERGED: u32 = 1 << 12;
 
     /// Nothing.
-    pub(super) const NONE: Self = Self { bits: 0 };
+    pub(super) const NONE: Self = Self {
+        bits: 0,
+        stamps: StampWish::NONE,
+    };
 
     /// Asks the kernel's socket, which has the options.
     pub(super) fn read(fd: c_int, family: Family) -> Self {
@@ -73,27 +72,9 @@ impl Wants {
                 }
             }
         }
-        // Each of these says yes only if it is in force itself, but for the last but one.
-        for (name, bits) in [
-            (libc::SO_TIMESTAMP, Self::STAMP),
-            (libc::SO_TIMESTAMPNS, Self::STAMP | Self::STAMP_NSEC),
-            (SO_TIMESTAMP_NEW, Self::STAMP | Self::STAMP_NEW),
-            (
-                SO_TIMESTAMPNS_NEW,
-                Self::STAMP | Self::STAMP_NSEC | Self::STAMP_NEW,
-            ),
-        ] {
-            if has(libc::SOL_SOCKET, name) != 0 {
-                wants.bits |= bits;
-            }
-        }
-        let software = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        let flags = has(libc::SOL_SOCKET, libc::SO_TIMESTAMPING).cast_unsigned();
-        if flags & software == software {
-            wants.bits |= Self::STAMPING;
-        }
-        if has(libc::SOL_SOCKET, SO_TIMESTAMPING_NEW) != 0 {
-            wants.bits |= Self::STAMP_NEW;
+        wants.stamps = StampWish::read(fd);
+        if wants.stamps.any() {
+            wants.bits |= Self::STAMP;
         }
         wants
     }
@@ -115,7 +96,7 @@ impl Wants {
 
     /// Whether it must be found out when a datagram came.
     pub(super) fn stamp(self) -> bool {
-        self.has(Self::STAMP) || self.has(Self::STAMPING)
+        self.has(Self::STAMP)
     }
 
     /// Whether the program takes several datagrams as one.
@@ -128,10 +109,6 @@ impl Wants {
         self.has(Self::DROPS)
     }
 }
-
-const SO_TIMESTAMP_NEW: c_int = 63;
-const SO_TIMESTAMPNS_NEW: c_int = 64;
-const SO_TIMESTAMPING_NEW: c_int = 65;
 
 /// What the packet itself does not say of a datagram. What was not asked for when it came is 0, as
 /// in the kernel.
@@ -228,31 +205,12 @@ pub(super) fn put(
     segment_len: Option<usize>,
     room: &mut ControlRoom,
 ) {
-    let is_new = wants.has(Wants::STAMP_NEW);
     if wants.has(Wants::STAMP) {
-        if facts.stamp_nsec == 0 {
-            // It came before the option was set.
+        let was_asked_for = facts.stamp_nsec != 0;
+        if !was_asked_for && wants.stamps.is_always_told() {
             facts.stamp_nsec = sys::wall_clock_nsec();
         }
-        let (seconds, nsec) = (facts.stamp_nsec / NSEC, facts.stamp_nsec % NSEC);
-        let (name, fraction) = match (wants.has(Wants::STAMP_NSEC), is_new) {
-            (false, false) => (libc::SO_TIMESTAMP, nsec / 1000),
-            (false, true) => (SO_TIMESTAMP_NEW, nsec / 1000),
-            (true, false) => (libc::SO_TIMESTAMPNS, nsec),
-            (true, true) => (SO_TIMESTAMPNS_NEW, nsec),
-        };
-        room.put(libc::SOL_SOCKET, name, &words::<2, 16>([seconds, fraction]));
-    }
-    if wants.has(Wants::STAMPING) && facts.stamp_nsec != 0 {
-        let (seconds, nsec) = (facts.stamp_nsec / NSEC, facts.stamp_nsec % NSEC);
-        let name = if is_new {
-            SO_TIMESTAMPING_NEW
-        } else {
-            libc::SO_TIMESTAMPING
-        };
-        // Software, nothing, hardware.
-        let times: [u8; 48] = words([seconds, nsec, 0, 0, 0, 0]);
-        room.put(libc::SOL_SOCKET, name, &times);
+        wants.stamps.put(facts.stamp_nsec, was_asked_for, room);
     }
     if wants.has(Wants::DROPS) && facts.drops != 0 {
         room.put(
@@ -330,14 +288,4 @@ fn put_v4(
         address[4..8].copy_from_slice(&destination);
         room.put(libc::IPPROTO_IP, libc::IP_ORIGDSTADDR, &address);
     }
-}
-
-const NSEC: u64 = 1_000_000_000;
-
-fn words<const COUNT: usize, const BYTES: usize>(words: [u64; COUNT]) -> [u8; BYTES] {
-    let mut bytes = [0; BYTES];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
 }

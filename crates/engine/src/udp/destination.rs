@@ -6,6 +6,7 @@ mod resolve;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use links::family::{Addresses, Versions};
 use links::groups::is_looped;
@@ -13,9 +14,10 @@ use links::rings::{Migration, RingPolicy, RingUser};
 use vma_config::rules::ProcessRules;
 
 use crate::sockets::header_options::HeaderOptions;
+use crate::sockets::pacing::queue::PacedQueue;
 use crate::sockets::stack::Stack;
 use crate::udp::send_options::{Overrides, SendOptions};
-pub(super) use resolve::{Asked, Destination, Way};
+pub(super) use resolve::{Asked, Destination, Link, Way};
 
 /// Destinations that an unconnected socket remembers beside the latest; beyond that it starts
 /// afresh.
@@ -36,6 +38,8 @@ pub(crate) struct SendState<S: Stack> {
     /// Those of messages with control data.
     overridden: Known<(SocketAddr, Overrides), S>,
     options: SendOptions,
+    /// Where datagrams wait that leave at a rate or at a time.
+    pub(super) paced: Option<Arc<PacedQueue<S>>>,
     /// Index of the interface that datagrams to groups leave by (`IP_MULTICAST_IF`); `None`: the
     /// route decides.
     pub(super) group_interface: Option<u32>,
@@ -78,6 +82,7 @@ impl<S: Stack> Default for SendState<S> {
             known: Known::default(),
             overridden: Known::default(),
             options: SendOptions::default(),
+            paced: None,
             group_interface: None,
             packet_len_max: 0,
             may_have_error: false,

@@ -5,7 +5,7 @@ use sys::Errno;
 
 use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
-use crate::udp::destination::Way;
+use crate::udp::destination::{Link, Way};
 use crate::udp::send::SendOutcome;
 use crate::udp::socket::UdpSocket;
 
@@ -37,10 +37,11 @@ impl<S: Stack> UdpSocket<S> {
             return false;
         };
         if let Some(destination) = send.find(&peer)
-            && let Way::Link {
-                sender, template, ..
-            } = &destination.way
+            && let Way::Link(link) | Way::Paced(link) = &destination.way
         {
+            let Link {
+                sender, template, ..
+            } = link;
             sender.send_dummy(template, &[0; BYTES]);
             return true;
         }

@@ -1,5 +1,6 @@
 //! Sending.
 
+mod paced;
 mod queue;
 
 use std::net::SocketAddr;
@@ -15,11 +16,11 @@ use sys::Errno;
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
 use crate::sockets::message::{DUMMY_SEND, Message};
-use crate::sockets::stack::Stack;
 use crate::udp::destination::{Asked, Destination, SendState, Way};
 
-use crate::udp::send_options::{Overrides, SendControl, SendOptions};
+use crate::udp::send_options::{Overrides, SendControl};
 use crate::udp::socket::{UdpSocket, UdpStack};
+pub use paced::{RoomOutcome, SendCall};
 use queue::Queued;
 
 /// What became of a send call.
@@ -29,6 +30,8 @@ pub enum SendOutcome {
     Done(usize),
     /// Failed.
     Fail(Errno),
+    /// Nothing was sent, for there is no room: `UdpSocket::wait_for_room`, then call again.
+    Full,
     /// The call is for the kernel's socket.
     Kernel(Reason),
 }
@@ -36,14 +39,6 @@ pub enum SendOutcome {
 /// Flags that change nothing on the accelerated path: it never blocks, raises no signal, and
 /// confirms no neighbour.
 const HARMLESS_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
-
-impl<S: Stack> UdpSocket<S> {
-    /// The kernel's socket has other options that concern what is sent.
-    pub(super) fn refresh_send_options(&self) {
-        let options = SendOptions::read(self.kernel_socket.fd.load(Ordering::Relaxed));
-        self.send.lock().set_options(options);
-    }
-}
 
 impl<S: UdpStack> UdpSocket<S> {
     /// Sends a datagram past the kernel if that is possible. `fd` is the descriptor that the socket
@@ -70,7 +65,7 @@ impl<S: UdpStack> UdpSocket<S> {
     }
 
     #[cold]
-    fn may_wait(&self, flags: c_int) -> bool {
+    pub(super) fn may_wait(&self, flags: c_int) -> bool {
         flags & libc::MSG_DONTWAIT == 0 && !self.kernel_socket.nonblocking.load(Ordering::Relaxed)
     }
 
@@ -211,6 +206,9 @@ impl<S: UdpStack> UdpSocket<S> {
             };
             if let Some(destination) = found {
                 let queued = destination.queue(identification, (len, parts), control);
+                if let Queued::Paced(sender, packets, at) = queued {
+                    return self.conclude_paced(host, send, (sender, packets, at), len);
+                }
                 return self.conclude_send(host, send, queued, len, follows);
             }
             if resolved {
@@ -251,7 +249,7 @@ impl<S: UdpStack> UdpSocket<S> {
             Queued::By(_, _, Transmitted::LargerThanFrame) => {
                 return SendOutcome::Kernel(Reason::LargerThanFrame);
             }
-            Queued::TooLarge => return SendOutcome::Kernel(Reason::TooLarge),
+            Queued::TooLarge | Queued::Paced(..) => return SendOutcome::Kernel(Reason::TooLarge),
             Queued::Kernel(reason) => {
                 let look = send.counts_kernel_message();
                 drop(send);

@@ -7,9 +7,11 @@ use libc::c_int;
 
 use crate::sockets::control::ControlCopy;
 use crate::sockets::option_names::OptionName;
+use crate::sockets::pacing::limit::{Rate, RateLimit};
+use crate::sockets::stamps::wants_sending_times;
 
 /// Options of a socket beyond those that every socket has. Read when one of them is set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendOptions {
     /// `SO_BINDTODEVICE`: index of the interface, or 0.
     pub(super) device: u32,
@@ -17,18 +19,22 @@ pub(super) struct SendOptions {
     pub(super) segment_len: u16,
     /// `IP_RECVERR`: an unconnected socket learns of errors, too.
     pub(super) reports_errors: bool,
+    /// `SO_MAX_PACING_RATE`
+    pub(super) rate: Rate,
+    /// `SO_TXTIME`: the clock that messages name their time by.
+    pub(super) clock: Option<c_int>,
+    /// `SO_SNDBUF`, where the queue of a sender with a rate needs it.
+    pub(super) send_buffer: usize,
     /// One whose effect only the kernel brings about, which has to send.
     pub(super) kernels: Option<OptionName>,
 }
 
 /// Options with which the kernel has to send, and the value that means nothing.
-const KERNELS: [(c_int, c_int, c_int); 7] = [
+const KERNELS: [(c_int, c_int, c_int); 6] = [
     (libc::SOL_SOCKET, libc::SO_DONTROUTE, 0),
     (libc::SOL_SOCKET, libc::SO_NO_CHECK, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
     (libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_TX, 0),
-    // Without a limit.
-    (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
     (libc::IPPROTO_IP, IP_UNICAST_IF, 0),
     // None.
     (libc::IPPROTO_IP, libc::IP_OPTIONS, 0),
@@ -36,33 +42,66 @@ const KERNELS: [(c_int, c_int, c_int); 7] = [
 
 const IP_UNICAST_IF: c_int = 50;
 
-/// Time stamps of what is sent come by the kernel's error queue.
-const TX_STAMPS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
-    | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_TX_SCHED
-    | libc::SOF_TIMESTAMPING_TX_ACK;
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            device: 0,
+            segment_len: 0,
+            reports_errors: false,
+            rate: Rate::NONE,
+            clock: None,
+            send_buffer: 0,
+            kernels: None,
+        }
+    }
+}
 
 impl SendOptions {
-    pub(super) fn read(fd: c_int) -> Self {
+    /// Those of the kernel's socket; `rate_limit` is what it does not know of its rate.
+    pub(super) fn read(fd: c_int, rate_limit: Option<RateLimit>) -> Self {
         let value = |level, name| sys::option_int(fd, level, name).unwrap_or(0);
-        let stamping = value(libc::SOL_SOCKET, libc::SO_TIMESTAMPING).cast_unsigned();
         let is_set = |(level, name, nothing): &(c_int, c_int, c_int)| {
             sys::option_int(fd, *level, *name).is_ok_and(|value| value != *nothing)
         };
-        let kernels = if stamping & TX_STAMPS != 0 {
+        let kernels = if wants_sending_times(fd) {
             Some((libc::SOL_SOCKET, libc::SO_TIMESTAMPING))
         } else {
             let set = KERNELS.iter().find(|option| is_set(option));
             set.map(|(level, name, _)| (*level, *name))
+        };
+        let (rate, clock) = (Rate::read(fd, rate_limit), clock_of_times(fd));
+        let send_buffer = match rate.is_limited() || clock.is_some() {
+            true => value(libc::SOL_SOCKET, libc::SO_SNDBUF),
+            false => 0,
         };
         Self {
             device: sys::bound_device(fd),
             segment_len: value(libc::IPPROTO_UDP, libc::UDP_SEGMENT) as u16,
             reports_errors: value(libc::IPPROTO_IP, libc::IP_RECVERR) != 0
                 || value(libc::IPPROTO_IPV6, libc::IPV6_RECVERR) != 0,
+            rate,
+            clock,
+            send_buffer: usize::try_from(send_buffer).unwrap_or(0),
             kernels: kernels.map(|(level, name)| OptionName { level, name }),
         }
     }
+
+    /// Whether datagrams may have to wait before they leave.
+    pub(super) fn is_paced(&self) -> bool {
+        self.rate.is_limited() || self.clock.is_some()
+    }
+}
+
+/// `SO_TXTIME`, if it is set. Its flags mean nothing to fq, which it is here.
+fn clock_of_times(fd: c_int) -> Option<c_int> {
+    // `struct sock_txtime`: a clock, and flags.
+    let mut value = [0; 8];
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_TXTIME);
+    let len = sys::streams::option_bytes(fd, level, name, &mut value).ok()?;
+    let [a, b, c, d, ..] = value;
+    let clock = c_int::from_ne_bytes([a, b, c, d]);
+    // A socket without has clock 0, which is that of the wall, and no flags.
+    (len == value.len() && value != [0; 8]).then_some(clock)
 }
 
 /// What a message says of the headers of its datagrams, in place of the socket's options. Those of
@@ -85,6 +124,9 @@ pub(super) struct SendControl {
     pub(super) overrides: Overrides,
     /// `UDP_SEGMENT`
     pub(super) segment_len: Option<u16>,
+    /// `SCM_TXTIME`: when it is to leave, in nanoseconds of the clock that the socket has for that;
+    /// 0: at once.
+    pub(super) at: Option<u64>,
 }
 
 impl SendControl {
@@ -131,6 +173,9 @@ impl SendControl {
                         data => c_int::from_ne_bytes(data.try_into().ok()?),
                     };
                     overrides.tos = Some(u8::try_from(tos).ok()?);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TXTIME) => {
+                    said.at = Some(u64::from_ne_bytes(item.data.try_into().ok()?));
                 }
                 (libc::IPPROTO_UDP, libc::UDP_SEGMENT) => {
                     said.segment_len = Some(u16::from_ne_bytes(item.data.try_into().ok()?));
@@ -182,6 +227,7 @@ mod tests {
                 libc::UDP_SEGMENT,
                 &1200_u16.to_ne_bytes(),
             ),
+            (libc::SOL_SOCKET, libc::SCM_TXTIME, &7_u64.to_ne_bytes()),
         ]);
         let expected = SendControl {
             overrides: Overrides {
@@ -192,6 +238,7 @@ mod tests {
                 ttl: Some(9),
             },
             segment_len: Some(1200),
+            at: Some(7),
         };
         assert_eq!(said, Some(expected));
         assert_eq!(parse(&[]), Some(SendControl::default()));
@@ -246,7 +293,7 @@ mod tests {
                 &(-1_i32).to_ne_bytes(),
             ),
             (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &[0; 8]),
-            (libc::SOL_SOCKET, libc::SCM_TXTIME, &[0; 8]),
+            (libc::SOL_SOCKET, libc::SCM_TXTIME, &[0; 4]),
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &zero),
         ] {
             assert_eq!(

@@ -144,6 +144,7 @@ impl<S: Stack> UdpSocket<S> {
         drop(queue);
         // Others may have its rings.
         self.send.lock().forget_destinations();
+        self.leave_queue();
         self.core.leave();
     }
 

@@ -34,6 +34,27 @@ pub fn datagrams(len: usize, segment_len: usize) -> usize {
     len.div_ceil(segment_len.max(1)).max(1)
 }
 
+/// The packets of the same message, in memory of their own. `None`: they cannot be built.
+pub fn packets<'payload>(
+    template: &UdpTemplate,
+    identification: u16,
+    len: usize,
+    segment_len: usize,
+    parts: impl Iterator<Item = &'payload [u8]>,
+) -> Option<Vec<Vec<u8>>> {
+    let mut cursor = Cursor { part: &[], parts };
+    let count = datagrams(len, segment_len);
+    let mut packets = Vec::with_capacity(count);
+    for index in 0..count {
+        let piece = segment_len.min(len - index * segment_len);
+        let mut packet = vec![0; template.header_len() + piece];
+        let identification = identification.wrapping_add(index as u16);
+        template.emit(&mut packet, identification, piece, cursor.take(piece))?;
+        packets.push(packet);
+    }
+    Some(packets)
+}
+
 impl<S: Receiver> Sender<S> {
     /// Puts `len` bytes into the sending ring as datagrams of `segment_len` bytes and the rest.
     /// What the ring has no room for, although the device was told of it, is lost, as in any full

@@ -249,6 +249,36 @@ impl<S: Receiver> Sender<S> {
         }
     }
 
+    /// The same of a packet that stands whole somewhere else.
+    pub fn transmit_packet(&self, packet: &[u8]) -> Transmitted {
+        let (pool, ring) = (self.interface.pool, self.ring);
+        if self.interface.is_lost() {
+            return Transmitted::Lost;
+        }
+        let mut tx = ring.tx.lock();
+        let Some(mut frame) = tx.frame(pool) else {
+            ring.stats.tx_full.add(1);
+            return Transmitted::Full;
+        };
+        let Some(room) = pool.chunk_mut(&mut frame).get_mut(..packet.len()) else {
+            tx.cancel(frame);
+            return Transmitted::LargerThanFrame;
+        };
+        room.copy_from_slice(packet);
+        pool.set_len(&mut frame, packet.len());
+        tx.push(pool, frame);
+        ring.stats.tx_packets.add(1);
+        ring.stats.tx_bytes.add(packet.len() as u64);
+        Transmitted::Sent {
+            needs_kick: tx.needs_kick(),
+        }
+    }
+
+    /// Whether it is the same ring.
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self.ring, other.ring)
+    }
+
     /// Does what [`Self::transmit`] does, and sends nothing.
     pub fn send_dummy(&self, template: &UdpTemplate, payload: &[u8]) {
         let pool = self.interface.pool;
@@ -275,8 +305,8 @@ impl<S: Receiver> Sender<S> {
         notify
     }
 
-    /// Tells the device of segments. No lock is held meanwhile: on veth the peer's delivery runs
-    /// inside.
+    /// Tells the device of segments, or of other packets that nothing else tells it of. No lock is
+    /// held meanwhile: on veth the peer's delivery runs inside.
     #[inline]
     pub fn start_segments(&self) {
         self.interface.run_kick(self.ring, doorbell::ticks());

@@ -3,7 +3,7 @@
 
 use super::Connection;
 use crate::send::queue::{CHUNK_MAX, CHUNK_MIN};
-use crate::{Error, Instant, Payload, ReadError, State, UrgentError, WriteError};
+use crate::{Error, Instant, Payload, ReadError, SeqNumber, State, UrgentError, WriteError};
 
 impl<P: Payload> Connection<P> {
     /// Appends to the stream; returns how many octets had room.
@@ -420,6 +420,11 @@ impl<P: Payload> Connection<P> {
         } else {
             queued.min(self.len_to_mark())
         }
+    }
+
+    /// The sequence number of the next octet that is to be read.
+    pub fn read_next(&self) -> SeqNumber {
+        self.receiver.read_nxt()
     }
 
     /// What `TCP_INQ` tells: octets received and not read, urgent ones too, and one more if the

@@ -5,7 +5,7 @@ use super::{Form, Kind, Parameter};
 use crate::level::LogLevel;
 
 const NO_LBM: &str = "the batching of pipe writes that it tunes is not built";
-const NO_TIME_MEASURE: &str = "there is no build of this library that records samples";
+const NO_TIME_MEASURE: &str = "it is for builds of the original that its developers make; docs/profiling.md says how this library is measured";
 
 const NO_DEBUG_PACKETS: &str = "it is a leftover of the original's development";
 
@@ -34,8 +34,8 @@ pub(super) const PARAMETERS: [Parameter; 22] = [
         .about(
             "How much is logged.",
             "Messages of the chosen level and of the more important ones are logged. Nothing is said \
-             before the program opens a socket that could be accelerated. The data path holds \
-             no log statements, so levels beyond DEBUG show what DEBUG shows.",
+             before the program opens a socket that could be accelerated. DEBUG shows the calls that set \
+             sockets up, too. The data path holds no log statements, so levels beyond DEBUG show what DEBUG shows.",
         ),
     number("VMA_LOG_DETAILS", "Log Details", 0, (0, 3)).about(
         "What each log line begins with.",
@@ -68,7 +68,7 @@ pub(super) const PARAMETERS: [Parameter; 22] = [
          processes of the same id; then the first one is shown.",
     ),
     path("VMA_VMAD_NOTIFY_DIR", "SERVICE output directory", "/tmp/vma")
-        .no_effect("vmad finds processes by their statistics")
+        .no_meaning("vmad finds processes by their statistics")
         .about(
             "Directory through which the original library tells vmad of itself.",
             "This library needs no such directory; vmad reads VMA_STATS_SHMEM_DIR, which it must be \
@@ -124,16 +124,18 @@ pub(super) const PARAMETERS: [Parameter; 22] = [
         "",
         Kind::Text { default: "", expands_pid: false },
     )
-    .no_effect("calling an address taken from the environment is not built")
     .about(
-        "Address, in hexadecimal, of a function that receives log lines.",
-        "Set by a program for itself before it loads the library.",
+        "Address of a function that receives log lines.",
+        "As printf writes it with %p: void (*)(int level, const char *line), called in any thread. Set by a \
+         program for itself, with setenv(), before its first socket; lines go neither to standard error nor to a \
+         file then. What was in the environment when the program began is another process's address, and \
+         ignored, as is one that is not code. The backtrace of a crash goes to the log.",
     ),
-    number("VMA_TIME_MEASURE_NUM_SAMPLES", "", 10_000, ANY_U32).no_effect(NO_TIME_MEASURE).about(
+    number("VMA_TIME_MEASURE_NUM_SAMPLES", "", 10_000, ANY_U32).no_meaning(NO_TIME_MEASURE).about(
         "How many timing samples to record.",
         "Used by special builds of the original only.",
     ),
-    path("VMA_TIME_MEASURE_DUMP_FILE", "", "/tmp/VMA_inst.dump").no_effect(NO_TIME_MEASURE).about(
+    path("VMA_TIME_MEASURE_DUMP_FILE", "", "/tmp/VMA_inst.dump").no_meaning(NO_TIME_MEASURE).about(
         "File for the timing samples.",
         "Used by special builds of the original only.",
     ),

@@ -94,7 +94,7 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
              queue's length. 0 polls only when nothing is waiting.",
         ),
     number("VMA_GRO_STREAMS_MAX", "GRO max streams", 32, (0, 2_147_483_647))
-        .no_effect("segments that the interface has merged are taken as they are")
+        .no_meaning("segments that the interface has merged are taken as they are, whatever their number")
         .about(
             "For how many TCP streams at once to join neighbouring segments.",
             "0 joins none.",

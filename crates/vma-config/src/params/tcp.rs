@@ -73,13 +73,13 @@ pub(super) const PARAMETERS: [Parameter; 11] = [
             "The shortest delay that those timers can measure.",
         ),
     number("VMA_TCP_TIMER_RESOLUTION_MSEC", "TCP Timer Resolution (msec)", 100, ANY_U32)
-        .no_effect("timers of connections have a resolution of one millisecond")
+        .no_meaning("timers of connections have a resolution of one millisecond, and cost nothing until they are due")
         .about(
             "The tick of the TCP timers in milliseconds.",
             "At least VMA_TIMER_RESOLUTION_MSEC.",
         ),
     choice("VMA_TCP_CTL_THREAD", "TCP control thread", 0, CONTROL_THREAD)
-        .no_effect("the internal thread does what no call of the program does")
+        .no_meaning("the internal thread does at once what no call of the program does, and calls do the rest")
         .about(
             "Let the internal thread do TCP's connection set-up and tear-down.",
             "1 wakes it when there is work; 2 waits for its next tick.",

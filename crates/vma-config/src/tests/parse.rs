@@ -350,17 +350,17 @@ fn the_file_of_the_rules_is_expected_where_a_variable_says() {
 
 #[test]
 fn parameters_without_effect_say_so_at_debug_level() {
-    let (_, warning) = parse_with_warning(["VMA_TCP_CTL_THREAD=1"]);
+    let (_, warning) = parse_with_warning(["VMA_TX_MAX_INLINE=100"]);
     assert_warning(
         &warning,
         WarningKind::NoEffect,
         LogLevel::Debug,
-        "VMA_TCP_CTL_THREAD=1 accepted, no effect yet: the internal thread does what no call of the program does",
+        "VMA_TX_MAX_INLINE=100 accepted, no effect yet: it concerns RDMA network cards, and there is no RDMA back-end yet",
     );
     let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(
         warning.message,
-        "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no effect yet: vmad finds processes by their statistics"
+        "VMA_VMAD_NOTIFY_DIR=/run/4321 accepted, no meaning here: vmad finds processes by their statistics"
     );
     assert!(
         parse(["VMA_TCP_CTL_THREAD=0", "VMA_TX_BUFS=200000"])

@@ -87,6 +87,7 @@ pub(super) fn client(
             .unwrap_or(0),
         burst: burst.unwrap_or(1),
         messages_per_second,
+        dummies_per_second: dummies(given, messages_per_second)?,
         reply_every: reply_every(given, mode)?,
         seed: match seed {
             None => 1,
@@ -108,6 +109,26 @@ pub(super) fn client(
         results: results(given)?,
         common,
     })
+}
+
+/// `--dummy-send`
+fn dummies(given: &Given<'_>, messages: Option<u32>) -> Result<Option<u32>, Error> {
+    const BY_DEFAULT: u32 = 10_000;
+    if !given.has("dummy-send") {
+        return Ok(None);
+    }
+    let rate = match given.text("dummy-send") {
+        None => BY_DEFAULT,
+        Some("max" | "MAX") => RATE_MAX,
+        Some(text) => integer_in(text, 1, RATE_MAX)
+            .ok_or_else(|| usage(format!("'--dummy-send' Invalid value: {text}")))?,
+    };
+    if messages.is_some_and(|messages| rate <= messages) {
+        return Err(usage(
+            "Dummy send is allowed only if dummy-send rate is higher than regular msg rate",
+        ));
+    }
+    Ok(Some(rate))
 }
 
 fn length(given: &Given<'_>, mode: Mode) -> Result<TestLength, Error> {

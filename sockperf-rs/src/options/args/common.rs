@@ -161,6 +161,9 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
         busy_poll_usec: given.number("lls", (0, 0x7fff_ffff_u32), |text| {
             format!("'--lls' Invalid LLS value: {text}")
         })?,
+        rate_limit: given.number("rate-limit", (1, u32::MAX), |text| {
+            format!("'--rate-limit' Invalid rate limit: {text}")
+        })?,
         reuse_address: given.switch("uc-reuseaddr"),
         no_delay,
         skip_blocking_send: given.switch("tcp-skip-blocking-send"),

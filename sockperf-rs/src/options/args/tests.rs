@@ -140,7 +140,7 @@ fn all_options_of_a_client() {
         "-i 10.0.0.1 -p 5 -t 3 -m 100 -r 10 -b 4 --mps=1000 --timeout=250 --full-rtt --ci_sig_level 95 \
          --histogram 1:2:30 --full-log log.csv --json - --client_port 77 --client_ip 10.0.0.2 \
          --nonblocked --buffer-size 200000 --tos 0x10 -A 100 --dontwarmup --pre-warmup-wait 2 \
-         --sender-affinity 0,2-3 --receiver-affinity 0,2,3 --no-rdtsc --tcp --lls 50 --uc-reuseaddr \
+         --sender-affinity 0,2-3 --receiver-affinity 0,2,3 --no-rdtsc --tcp --lls 50 --rate-limit 125000 --dummy-send --uc-reuseaddr \
          --tcp-skip-blocking-send --recv_looping_num=-1 --color=never --mc-rx-if 10.0.0.3 \
          --mc-tx-ip 10.0.0.4 --mc-ttl 0 --mc-loopback-enable --mc-source-filter host --giga-size \
          --increase_output_precision --tcp_nb_connect_timeout_ms 9 --interval 0.5 --csv a --hgrm b \
@@ -166,6 +166,8 @@ fn all_options_of_a_client() {
     let socket = &common.socket;
     assert_eq!((socket.tos, socket.buffer_len), (Some(16), Some(200_000)));
     assert_eq!(socket.busy_poll_usec, Some(50));
+    assert_eq!(socket.rate_limit, Some(125_000));
+    assert_eq!(options.dummies_per_second, Some(10_000));
     assert!(socket.reuse_address && socket.no_delay && socket.skip_blocking_send);
     let multicast = MulticastOptions {
         receive_interface: Some("10.0.0.3".to_owned()),

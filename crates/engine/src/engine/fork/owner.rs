@@ -7,6 +7,7 @@ use links::reason::Reason;
 use crate::engine::kinds::{AnySocket, Object};
 
 use crate::engine::Engine;
+use crate::engine::end;
 use crate::sockets::hand_over;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, MayOpen, Stack};
@@ -160,6 +161,7 @@ impl<B: Backend> Engine<B> {
         self.links.start_waiting();
         // Also those that the new program does not have: their peers are to be told of the end.
         self.leave_streams_to_kernel(Reason::Passed);
+        self.pacers.leave(end::PATIENCE);
         let _control = self.control();
         for (fd, socket) in self.sockets() {
             if socket.core().is_offloaded() && !sys::closes_on_exec(fd) {

@@ -131,14 +131,14 @@ impl<S: MuxStack> EpollSet<S> {
         sys::epoll_remove(self.epfd.load(Ordering::Relaxed), registration.fd);
     }
 
-    /// Has the kernel report what the program has asked it for, or nothing of a socket of which it
-    /// does not know.
+    /// Has the kernel report what the program has asked it for, as far as it knows that, or nothing
+    /// of a socket of which it does not know.
     pub(in crate::mux) fn follow_silence(&self, registration: &Registration<S>, is_silent: bool) {
         let is_spent = registration.disabled.load(Ordering::Relaxed);
         let event = epoll_event {
             events: match is_silent || is_spent {
                 true => EPOLLONESHOT,
-                false => registration.events.load(Ordering::Relaxed),
+                false => registration.asked_of_kernel(),
             },
             u64: registration.data.load(Ordering::Relaxed),
         };

@@ -198,6 +198,9 @@ impl<S: TcpStack> TcpSocket<S> {
             "fd {fd}: {local} to {peer}: past the kernel by {}",
             interface.spec().name
         );
+        if self.wishes.stamps().any() {
+            self.follow_wish_for_stamps();
+        }
         host.socket_event(Reason::Offloaded, fd, &format!("{local} to {peer}"));
         self.interfaces_changed();
     }

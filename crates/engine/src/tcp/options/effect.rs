@@ -7,6 +7,7 @@ use crate::sockets::options::{
     IP_LOCAL_PORT_RANGE, IPV6_ADDRFORM, IPV6_MINHOPCOUNT, SO_BINDTOIFINDEX, SO_BUF_LOCK,
     SO_TXREHASH, needs_nothing_of_ipv6,
 };
+use crate::sockets::stamps::{SO_TIMESTAMP_NEW, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS_NEW};
 
 /// What an option means in user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(super) enum Effect {
     Listener,
     /// What is told of each receive.
     Messages,
+    /// Whether it is told when octets came.
+    Stamps,
     /// From how far segments may come.
     Hops,
     /// What is kept of the segment that opens a connection.
@@ -123,6 +126,15 @@ pub(super) fn effect(level: c_int, name: c_int) -> Effect {
         | (libc::IPPROTO_IP, libc::IP_RECVERR)
         | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Effect::Connection,
         (libc::IPPROTO_TCP, TCP_INQ) => Effect::Messages,
+        (
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMP
+            | libc::SO_TIMESTAMPNS
+            | libc::SO_TIMESTAMPING
+            | SO_TIMESTAMP_NEW
+            | SO_TIMESTAMPNS_NEW
+            | SO_TIMESTAMPING_NEW,
+        ) => Effect::Stamps,
         (libc::IPPROTO_TCP, libc::TCP_SAVE_SYN) => Effect::SavedSyn,
         (libc::IPPROTO_IP, libc::IP_MINTTL) | (libc::IPPROTO_IPV6, IPV6_MINHOPCOUNT) => {
             Effect::Hops

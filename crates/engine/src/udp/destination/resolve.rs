@@ -31,20 +31,26 @@ pub(in crate::udp) struct Destination<S: Stack> {
 
 #[derive(Debug)]
 pub(in crate::udp) enum Way<S: Stack> {
-    Link {
-        sender: RingLease<S>,
-        template: Box<UdpTemplate>,
-        /// Largest payload that is sent as it is: the rest needs a look, for it is more than a
-        /// packet has room for, or than `UDP_SEGMENT`.
-        payload_len_max: usize,
-        /// Largest payload that needs no fragmentation.
-        packet_payload_max: usize,
-        /// `UDP_SEGMENT` of the socket, or 0.
-        segment_len: u16,
-        /// What is larger than one packet may be fragmented on its way, also if the device cuts it.
-        may_fragment_large: bool,
-    },
+    Link(Link<S>),
+    /// By the socket's queue.
+    Paced(Link<S>),
     Kernel(Reason),
+}
+
+/// By an interface of ours.
+#[derive(Debug)]
+pub(in crate::udp) struct Link<S: Stack> {
+    pub(in crate::udp) sender: RingLease<S>,
+    pub(in crate::udp) template: Box<UdpTemplate>,
+    /// Largest payload that is sent as it is: the rest needs a look, for it is more than a packet
+    /// has room for, or than `UDP_SEGMENT`.
+    pub(in crate::udp) payload_len_max: usize,
+    /// Largest payload that needs no fragmentation.
+    pub(in crate::udp) packet_payload_max: usize,
+    /// `UDP_SEGMENT` of the socket, or 0.
+    pub(in crate::udp) segment_len: u16,
+    /// What is larger than one packet may be fragmented on its way, also if the device cuts it.
+    pub(in crate::udp) may_fragment_large: bool,
 }
 
 impl<S: Stack> Destination<S> {
@@ -272,13 +278,17 @@ fn way_by<S: Stack>(
         0 => packet_payload_max,
         len => packet_payload_max.min(len),
     };
-    Ok(Way::Link {
+    let link = Link {
         sender: interface.lease(asked.user, source.ip()),
         template: Box::new(template),
         payload_len_max,
         packet_payload_max,
         segment_len,
         may_fragment_large: wanted.headers.may_fragment_large(),
+    };
+    Ok(match asked.options.is_paced() {
+        true => Way::Paced(link),
+        false => Way::Link(link),
     })
 }
 

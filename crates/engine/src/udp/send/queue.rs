@@ -1,11 +1,13 @@
 //! A message written into a ring: as one datagram, or as several.
 
-use links::interface::datagrams::datagrams;
+use std::borrow::Cow;
+
+use links::interface::datagrams::{datagrams, packets};
 use links::interface::sending::{Sender, Transmitted};
 use links::reason::Reason;
 use wire::UdpTemplate;
 
-use crate::udp::destination::{Destination, Way};
+use crate::udp::destination::{Destination, Link, Way};
 use crate::udp::send_options::SendControl;
 use crate::udp::socket::UdpStack;
 
@@ -13,6 +15,8 @@ use crate::udp::socket::UdpStack;
 pub(super) enum Queued<S: UdpStack> {
     /// By this sender, as so many datagrams.
     By(Sender<S>, usize, Transmitted),
+    /// By this sender at its time, which the message may say: these packets.
+    Paced(Sender<S>, Vec<Vec<u8>>, Option<u64>),
     /// It needs fragmentation, or is one that the kernel has to judge.
     TooLarge,
     /// Its way is the kernel's.
@@ -28,31 +32,62 @@ impl<S: UdpStack> Destination<S> {
         (len, parts): (usize, impl Iterator<Item = &'payload [u8]>),
         control: Option<SendControl>,
     ) -> Queued<S> {
-        let (sender, template, payload_len_max) = match &self.way {
-            Way::Link {
-                sender,
-                template,
-                payload_len_max,
-                ..
-            } => (sender, template, *payload_len_max),
+        let link = match &self.way {
+            Way::Link(link) => link,
+            Way::Paced(link) => return self.pace(link, identification, (len, parts), control),
             Way::Kernel(reason) => return Queued::Kernel(*reason),
         };
-        if len <= payload_len_max && control.is_none() {
-            let sent = sender.transmit(template, identification, len, parts);
-            return Queued::By(**sender, 1, sent);
+        let sender = *link.sender;
+        if len <= link.payload_len_max && control.is_none() {
+            let sent = sender.transmit(&link.template, identification, len, parts);
+            return Queued::By(sender, 1, sent);
         }
         let large = Large {
             len,
             segment_len: control.and_then(|control| control.segment_len),
             identification,
         };
-        match large.transmit(&self.way, parts) {
-            Some((sent, datagrams)) => Queued::By(**sender, datagrams, sent),
-            None => {
-                self.expire();
-                Queued::TooLarge
-            }
+        if control.is_some_and(|control| control.at.is_some()) {
+            // It has not said by which clock.
+            return Queued::Kernel(Reason::Message);
         }
+        match large.transmit(link, parts) {
+            Some((sent, datagrams)) => Queued::By(sender, datagrams, sent),
+            None => self.too_large(),
+        }
+    }
+
+    /// Builds the packets of a message that has to wait for its time, perhaps.
+    #[cold]
+    fn pace<'payload>(
+        &self,
+        link: &Link<S>,
+        identification: u16,
+        (len, parts): (usize, impl Iterator<Item = &'payload [u8]>),
+        control: Option<SendControl>,
+    ) -> Queued<S> {
+        let large = Large {
+            len,
+            segment_len: control.and_then(|control| control.segment_len),
+            identification,
+        };
+        let Some((template, segment_len)) = large.shape(link) else {
+            return self.too_large();
+        };
+        match packets(&template, identification, len, segment_len, parts) {
+            Some(packets) => Queued::Paced(
+                *link.sender,
+                packets,
+                control.and_then(|control| control.at),
+            ),
+            None => Queued::TooLarge,
+        }
+    }
+
+    #[cold]
+    fn too_large(&self) -> Queued<S> {
+        self.expire();
+        Queued::TooLarge
     }
 }
 
@@ -75,24 +110,27 @@ impl Large {
     #[cold]
     fn transmit<'payload, S: UdpStack>(
         self,
-        way: &Way<S>,
+        link: &Link<S>,
         parts: impl Iterator<Item = &'payload [u8]>,
     ) -> Option<(Transmitted, usize)> {
-        let Way::Link {
-            sender,
+        let (len, identification) = (self.len, self.identification);
+        let (template, segment_len) = self.shape(link)?;
+        let sender = &link.sender;
+        let sent = sender.transmit_segments(&template, identification, len, segment_len, parts);
+        Some((sent, datagrams(len, segment_len)))
+    }
+
+    /// Its headers, and how many bytes each datagram has of it.
+    fn shape<S: UdpStack>(self, link: &Link<S>) -> Option<(Cow<'_, UdpTemplate>, usize)> {
+        let Link {
             template,
             packet_payload_max,
             segment_len: of_socket,
             may_fragment_large,
             ..
-        } = way
-        else {
-            return None;
-        };
+        } = link;
         let Self {
-            len,
-            segment_len,
-            identification,
+            len, segment_len, ..
         } = self;
         let segment_len = usize::from(segment_len.unwrap_or(*of_socket));
         let segment_len = match segment_len {
@@ -105,13 +143,10 @@ impl Large {
         if !is_good {
             return None;
         }
-        let fragmentable;
-        let mut template: &UdpTemplate = template;
-        if *may_fragment_large && len > *packet_payload_max {
-            fragmentable = template.without_dont_fragment();
-            template = &fragmentable;
-        }
-        let sent = sender.transmit_segments(template, identification, len, segment_len, parts);
-        Some((sent, datagrams(len, segment_len)))
+        let template = match *may_fragment_large && len > *packet_payload_max {
+            true => Cow::Owned(template.without_dont_fragment()),
+            false => Cow::Borrowed(&**template),
+        };
+        Some((template, segment_len))
     }
 }

@@ -9,8 +9,8 @@ fn options_without_effect_are_refused_by_name() {
         "--load-vma is not supported: preload",
     );
     refused(
-        "pp --dummy-send",
-        "--dummy-send is not supported: it needs libvma's extra API",
+        "pp --vmazcopyread",
+        "--zcopyread is not supported: it needs libvma's extra API",
     );
     refused("sr --vmarxfiltercb", "--rxfiltercb is not supported");
     refused("pp -f x -F x", "-F socketxtreme is not supported");
@@ -139,6 +139,13 @@ fn values_outside_their_range_are_refused() {
         ("pp --sender-affinity 3-1", "Invalid CPU list: 3-1"),
         ("pp --histogram 1:2", "binsize:lowerrange:upperrange"),
         ("pp --mc-ttl 300", "'--mc-ttl' Invalid value: 300"),
+        ("pp --rate-limit 0", "'--rate-limit' Invalid rate limit: 0"),
+        ("pp --dummy-send=x", "'--dummy-send' Invalid value: x"),
+        (
+            "ul --mps 50 --dummy-send=50",
+            "Dummy send is allowed only if",
+        ),
+        ("ul --dummy-send", "Dummy send is allowed only if"),
         ("pp --lls x", "'--lls' Invalid LLS value: x"),
         ("pp --color sometimes", "'--color' Invalid value: sometimes"),
         ("pp --interval 0", "'--interval' Invalid interval: 0"),
