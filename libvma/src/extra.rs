@@ -2,6 +2,7 @@
 //! `getsockopt(2)`. The functions are hooks like others, without a call of the C library behind
 //! them.
 
+mod callback;
 mod packets;
 mod table;
 mod thread_offload;

@@ -35,7 +35,7 @@ pub use engine::fork::Inherited;
 pub use engine::moved_descriptor::OldNumberUsers;
 pub use engine::rights::Whose;
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, Object, PolledSockets, TcpSocket, UdpSocket, monitor,
+    AnySocket, Engine, EpollSet, Host, Object, PolledSockets, Shown, TcpSocket, UdpSocket, monitor,
 };
 pub use links::doorbell::Follows;
 pub use links::family::Family;
@@ -58,6 +58,7 @@ pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
 pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
+pub use sockets::unseen::{Callback, Verdict};
 pub use sockets::zero_copy::{HeldPacket, PacketSink};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec, timespec_of_nsec};
@@ -88,6 +89,7 @@ pub mod parts {
     pub use crate::sockets::socket::SocketCore;
     pub use crate::sockets::stack::MayOpen;
     pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
+    pub use crate::sockets::unseen::Shown;
     pub use crate::tcp::{TcpSocket, TcpStack};
     pub use crate::udp::{UdpSocket, UdpStack};
     pub use links::delivery::{Arrival, Parsed};

@@ -30,6 +30,7 @@ mod reopen;
 mod run_timers;
 mod send;
 mod send_file;
+mod shown_segments;
 mod socket;
 mod splice;
 mod state;

@@ -22,6 +22,7 @@
 #![warn(missing_docs)]
 
 pub mod abi;
+mod callback;
 mod packets;
 
 use std::ffi::CString;
@@ -32,6 +33,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libc::{c_int, pthread_t, socklen_t};
 
 use abi::{SO_VMA_GET_API, Table};
+pub use callback::{Held, Seen, Verdict};
 pub use packets::Received;
 
 /// The library that is preloaded into this process.

@@ -2,13 +2,14 @@
 
 use vma_api::abi::{Table, supported};
 
+use super::callback::register_recv_callback;
 use super::packets::{free_packets, recvfrom_zcopy};
 use super::thread_offload::thread_offload;
 use super::{add_conf_rule, dump_fd_stats, unsupported};
 
 /// What programs get the address of.
 pub(super) static TABLE: Table = Table {
-    register_recv_callback: unsupported::register_recv_callback,
+    register_recv_callback,
     recvfrom_zcopy,
     free_packets,
     add_conf_rule,
@@ -27,7 +28,8 @@ pub(super) static TABLE: Table = Table {
     register_memory_on_ring: unsupported::register_memory_on_ring,
     deregister_memory_on_ring: unsupported::deregister_memory_on_ring,
     vma_modify_ring: unsupported::vma_modify_ring,
-    vma_extra_supported_mask: supported::RECVFROM_ZCOPY
+    vma_extra_supported_mask: supported::REGISTER_RECV_CALLBACK
+        | supported::RECVFROM_ZCOPY
         | supported::FREE_PACKETS
         | supported::ADD_CONF_RULE
         | supported::THREAD_OFFLOAD

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_uint, c_void, size_t, sockaddr, socklen_t};
-use vma_api::abi::{Buff, Completion, ModifyRingAttr, PacketDesc, RecvCallback, RingTypeAttr};
+use vma_api::abi::{Buff, Completion, ModifyRingAttr, PacketDesc, RingTypeAttr};
 
 use crate::guard::{contained, fail};
 
@@ -26,7 +26,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    register_recv_callback(c_int, Option<RecvCallback>, *mut c_void);
     socketxtreme_poll(c_int, *mut Completion, c_uint, c_int);
     get_socket_rings_num(c_int);
     get_socket_rings_fds(c_int, *mut c_int, c_int);

@@ -214,7 +214,8 @@ typedef vma_recv_callback_retval_t (*vma_recv_callback_t)(int fd, size_t sz_iov,
 /* The functions. Those of type int return -1 and set errno where nothing else is said. */
 #pragma pack(push, 1)
 struct vma_api_t {
-	/* Has `callback` see each packet of a socket before it is queued, in a thread that polls; NULL ends that. */
+	/* Has `callback` see each packet of a socket before it is received, in a thread of the program's that receives or waits; NULL ends that.
+	 * EINVAL: no accelerated socket. */
 	int (*register_recv_callback)(int s, vma_recv_callback_t callback, void *context);
 	/* recvfrom() that leaves packets where they are: see MSG_VMA_ZCOPY. ENOBUFS: the buffer has no room for one packet's description. */
 	int (*recvfrom_zcopy)(int s, void *buf, size_t len, int *flags, struct sockaddr *from, socklen_t *fromlen);

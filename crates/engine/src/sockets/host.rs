@@ -23,6 +23,7 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::unseen::Unseen;
 use crate::sockets::zero_copy::HeldPackets;
 
 /// What the sockets of a process stand on.
@@ -38,6 +39,8 @@ pub struct Host<S: Stack> {
     pub(crate) offloads_by_thread: AtomicBool,
     /// What programs hold of what they have received.
     pub(crate) held_packets: HeldPackets,
+    /// What programs are to see first.
+    pub(crate) unseen: &'static Unseen<S>,
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
@@ -97,7 +100,9 @@ impl<S: Stack> Host<S> {
             internal_thread,
             pool,
             table: FdTable::new(),
-            held_packets: HeldPackets::default(),
+            held_packets: HeldPackets::new(settings.thread_mode),
+            // Sockets, which are never freed, know it.
+            unseen: Box::leak(Box::new(Unseen::new(settings.thread_mode))),
             offloads_by_thread: AtomicBool::new(false),
             control: Mutex::new(()),
             ports: Ports::new(),

@@ -199,6 +199,9 @@ impl<S: TcpStack> TcpSocket<S> {
         if outcome.has_ended {
             self.globals.ended.add(self.into());
         }
+        if outcome.is_unseen {
+            self.unseen.add(self.into(), self.generation());
+        }
         if outcome.events != 0 {
             self.readiness.announce(outcome.events);
         }
