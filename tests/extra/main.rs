@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod callbacks;
+mod xtreme;
 mod zero_copy;
 
 use testkit::{Comparison, Namespaces, Pair, Skip, c_program_with, echo_streams};

@@ -1,5 +1,6 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
+pub(crate) mod completions;
 pub(crate) mod control;
 mod descriptors;
 mod destroyed;

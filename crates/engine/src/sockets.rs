@@ -4,6 +4,7 @@
 pub(crate) mod attachment;
 pub(crate) mod blocking_call;
 pub(crate) mod changes;
+pub(crate) mod channels;
 pub(crate) mod control;
 mod detaching;
 pub(crate) mod direct;

@@ -21,6 +21,7 @@ mod icmp;
 mod in_kernel;
 mod info;
 mod listen;
+mod news;
 mod offload;
 mod options;
 mod orphan;

@@ -5,6 +5,10 @@ use vma_api::abi::{Table, supported};
 use super::callback::register_recv_callback;
 use super::packets::{free_packets, recvfrom_zcopy};
 use super::thread_offload::thread_offload;
+use super::xtreme::{
+    get_socket_rings_fds, get_socket_rings_num, get_socket_tx_ring_fd, socketxtreme_free_vma_buff,
+    socketxtreme_free_vma_packets, socketxtreme_poll, socketxtreme_ref_vma_buff,
+};
 use super::{add_conf_rule, dump_fd_stats, unsupported};
 
 /// What programs get the address of.
@@ -14,13 +18,13 @@ pub(super) static TABLE: Table = Table {
     free_packets,
     add_conf_rule,
     thread_offload,
-    socketxtreme_poll: unsupported::socketxtreme_poll,
-    get_socket_rings_num: unsupported::get_socket_rings_num,
-    get_socket_rings_fds: unsupported::get_socket_rings_fds,
-    get_socket_tx_ring_fd: unsupported::get_socket_tx_ring_fd,
-    socketxtreme_free_vma_packets: unsupported::socketxtreme_free_vma_packets,
-    socketxtreme_ref_vma_buff: unsupported::buff,
-    socketxtreme_free_vma_buff: unsupported::buff,
+    socketxtreme_poll,
+    get_socket_rings_num,
+    get_socket_rings_fds,
+    get_socket_tx_ring_fd,
+    socketxtreme_free_vma_packets,
+    socketxtreme_ref_vma_buff,
+    socketxtreme_free_vma_buff,
     dump_fd_stats,
     vma_add_ring_profile: unsupported::vma_add_ring_profile,
     get_socket_network_header: unsupported::get_socket_network_header,
@@ -33,6 +37,13 @@ pub(super) static TABLE: Table = Table {
         | supported::FREE_PACKETS
         | supported::ADD_CONF_RULE
         | supported::THREAD_OFFLOAD
-        | supported::DUMP_FD_STATS,
+        | supported::DUMP_FD_STATS
+        | supported::SOCKETXTREME_POLL
+        | supported::SOCKETXTREME_FREE_VMA_PACKETS
+        | supported::SOCKETXTREME_REF_VMA_BUFF
+        | supported::SOCKETXTREME_FREE_VMA_BUFF
+        | supported::GET_SOCKET_RINGS_NUM
+        | supported::GET_SOCKET_RINGS_FDS
+        | supported::GET_SOCKET_TX_RING_FD,
     ioctl: unsupported::ioctl,
 };

@@ -15,13 +15,16 @@ impl<B: Backend> Engine<B> {
     /// ends that.
     ///
     /// # Errors
-    /// `EINVAL`: the socket is the kernel's.
+    /// `EINVAL`: the socket is the kernel's. `EOPNOTSUPP`: the program takes packets by rings.
     pub fn show_packets(
         &self,
         socket: impl Into<AnySocket<B>>,
         callback: Option<Callback>,
     ) -> Result<(), Errno> {
         let socket = socket.into();
+        if self.is_xtreme() {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         if socket.core().is_committed() {
             return Err(Errno(libc::EINVAL));
         }

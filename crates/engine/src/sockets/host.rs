@@ -102,7 +102,10 @@ impl<S: Stack> Host<S> {
             table: FdTable::new(),
             held_packets: HeldPackets::new(settings.thread_mode),
             // Sockets, which are never freed, know it.
-            unseen: Box::leak(Box::new(Unseen::new(settings.thread_mode))),
+            unseen: Box::leak(Box::new(Unseen::new(
+                settings.thread_mode,
+                settings.socketxtreme,
+            ))),
             offloads_by_thread: AtomicBool::new(false),
             control: Mutex::new(()),
             ports: Ports::new(),

@@ -109,7 +109,7 @@ impl<S: Stack> SocketCore<S> {
         *lock(&self.slot) = Some(slot);
         self.forks_before.store(forks_before, Ordering::Relaxed);
         self.is_inherited.store(false, Ordering::Relaxed);
-        self.unseen.show(false);
+        self.unseen.begin(fd);
         self.kernel_socket.fd.store(fd, Ordering::Relaxed);
         self.kernel_socket.inode.store(inode, Ordering::Relaxed);
         self.set_family(family);

@@ -6,10 +6,14 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use dev_core::{Lock, ThreadMode};
 use libc::c_int;
+use links::Receiver;
+use links::interface::set::InterfaceSet;
+
+use crate::sockets::channels::Channels;
 
 /// A function of the program's, and what it is called with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +126,18 @@ impl<P> InFlight<P> {
 
 /// What a socket knows of it: whether it is shown what comes, and the list.
 #[derive(Debug)]
-pub(crate) struct ShownSocket<S: 'static> {
+pub(crate) struct ShownSocket<S: Receiver> {
     is_shown: AtomicBool,
+    /// SocketXtreme: it is in the list of its ring.
+    is_listed: AtomicBool,
+    /// Of what the socket is ready for, what the program has been told.
+    pub(crate) reported: AtomicU32,
+    /// What completions carry.
+    pub(crate) user_data: AtomicU64,
     unseen: &'static Unseen<S>,
 }
 
-impl<S> Deref for ShownSocket<S> {
+impl<S: Receiver> Deref for ShownSocket<S> {
     type Target = Unseen<S>;
 
     #[inline]
@@ -136,12 +146,36 @@ impl<S> Deref for ShownSocket<S> {
     }
 }
 
-impl<S> ShownSocket<S> {
+impl<S: Receiver> ShownSocket<S> {
     pub(crate) fn new(unseen: &'static Unseen<S>) -> Self {
         Self {
             is_shown: AtomicBool::new(false),
+            is_listed: AtomicBool::new(false),
+            reported: AtomicU32::new(0),
+            user_data: AtomicU64::new(0),
             unseen,
         }
+    }
+
+    /// The socket begins a life, at a descriptor.
+    pub(crate) fn begin(&self, fd: c_int) {
+        self.is_shown.store(self.is_xtreme(), Ordering::Relaxed);
+        self.is_listed.store(false, Ordering::Relaxed);
+        self.reported.store(0, Ordering::Relaxed);
+        self.user_data
+            .store(fd.cast_unsigned().into(), Ordering::Relaxed);
+    }
+
+    /// Puts the socket into the list of its ring, once.
+    pub(crate) fn list(&self, socket: S, generation: u32, interfaces: &InterfaceSet<S>) {
+        if !self.is_listed.swap(true, Ordering::AcqRel) {
+            self.unseen.add(socket, generation, interfaces);
+        }
+    }
+
+    /// It was taken out of the list: what comes from here on puts it back.
+    pub(crate) fn leaves_list(&self) {
+        self.is_listed.swap(false, Ordering::AcqRel);
     }
 
     /// Whether a function of the program's is to see what comes.
@@ -160,16 +194,19 @@ impl<S> ShownSocket<S> {
 
 /// The list of sockets with unseen packets, each with the life in which they came.
 #[derive(Debug)]
-pub(crate) struct Unseen<S> {
+pub(crate) struct Unseen<S: Receiver> {
     count: AtomicU32,
     /// Somebody has asked to see packets.
     is_used: AtomicBool,
     sockets: Lock<VecDeque<(S, u32)>>,
+    /// SocketXtreme: the program takes packets and events by rings.
+    channels: Option<Channels<S>>,
 }
 
-impl<S> Unseen<S> {
-    pub(crate) fn new(mode: ThreadMode) -> Self {
+impl<S: Receiver> Unseen<S> {
+    pub(crate) fn new(mode: ThreadMode, is_xtreme: bool) -> Self {
         Self {
+            channels: is_xtreme.then(|| Channels::new(mode)),
             count: AtomicU32::new(0),
             is_used: AtomicBool::new(false),
             sockets: Lock::new(mode, VecDeque::new()),
@@ -189,8 +226,25 @@ impl<S> Unseen<S> {
         self.is_used.load(Ordering::Relaxed) && !self.sockets.lock().is_empty()
     }
 
-    /// The caller wakes sleepers afterwards.
-    pub(crate) fn add(&self, socket: S, generation: u32) {
+    /// Whether the program takes packets and events by rings.
+    #[inline]
+    pub(crate) fn is_xtreme(&self) -> bool {
+        self.channels.is_some()
+    }
+
+    pub(crate) fn channels(&self) -> Option<&Channels<S>> {
+        self.channels.as_ref()
+    }
+
+    /// The caller wakes sleepers afterwards. `interfaces`: those of the socket.
+    pub(crate) fn add(&self, socket: S, generation: u32, interfaces: &InterfaceSet<S>) {
+        if let Some(channels) = &self.channels {
+            let home = interfaces.iter_rings().next();
+            let channel = home.and_then(|(interface, rings)| channels.of(interface, rings));
+            return channel
+                .into_iter()
+                .for_each(|channel| channel.add(socket, generation));
+        }
         let mut sockets = self.sockets.lock();
         sockets.push_back((socket, generation));
         self.count.store(sockets.len() as u32, Ordering::Relaxed);

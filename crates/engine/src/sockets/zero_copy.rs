@@ -96,11 +96,7 @@ impl HeldPackets {
 
     /// Holds a packet. Where `frames_max` frames are held already it is copied.
     pub(crate) fn hold(&self, owner: Owner, packet: Received, frames_max: usize) -> HeldPacket {
-        let packet = match self.are_many(frames_max) {
-            true => packet.out_of_pool(),
-            false => packet,
-        };
-        self.count(&packet, AtomicUsize::fetch_add);
+        let packet = self.lend(packet, frames_max);
         let (data, len) = (packet.as_ref().as_ptr(), packet.as_ref().len());
         let mut places = self.places.lock();
         let index = places.free.pop().unwrap_or_else(|| {
@@ -124,6 +120,22 @@ impl HeldPackets {
             // Given up: billions have come since.
             self.count(&before, AtomicUsize::fetch_sub);
         }
+    }
+
+    /// Of a packet that somebody else keeps for the program: a copy where `frames_max` frames are
+    /// held already.
+    pub(crate) fn lend(&self, packet: Received, frames_max: usize) -> Received {
+        let packet = match self.are_many(frames_max) {
+            true => packet.out_of_pool(),
+            false => packet,
+        };
+        self.count(&packet, AtomicUsize::fetch_add);
+        packet
+    }
+
+    /// It is kept no more.
+    pub(crate) fn came_back(&self, packet: &Received) {
+        self.count(packet, AtomicUsize::fetch_sub);
     }
 
     /// Takes one back. `None`: it is none of this socket's, or was given back before.

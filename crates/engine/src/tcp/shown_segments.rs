@@ -40,6 +40,7 @@ impl<S: Stack> Stream<S> {
             Gate::Shut if !is_empty && self.connection.has_urgent() => Gate::Passed,
             Gate::Shut if !is_empty => Gate::Listed,
             Gate::Open | Gate::Passed if is_empty => Gate::Shut,
+            Gate::Open if core.unseen.is_xtreme() => Gate::Listed,
             Gate::Open => Gate::Passed,
             // It is known.
             Gate::Listed => return false,

@@ -126,6 +126,9 @@ impl<S: Stack> UdpSocket<S> {
         self.send.lock().start_afresh(self.rings);
         self.refresh_receive_limit();
         self.tell_nothing();
+        if self.core.unseen.is_xtreme() {
+            self.wait_at_ring();
+        }
         self.core.begin();
     }
 

@@ -2,6 +2,7 @@
 //! from which a call would take them, and charged like others.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use dev_core::FramePool;
 
@@ -66,6 +67,13 @@ impl ReceiveQueue {
 }
 
 impl<S: Stack> UdpSocket<S> {
+    /// SocketXtreme: what comes from here on is taken by the ring.
+    pub(in crate::udp) fn wait_at_ring(&self) {
+        let mut queue = self.receive.lock();
+        queue.wants = queue.wants.with_shown(true);
+        queue.unseen.get_or_insert_default().gate = Gate::Shut;
+    }
+
     /// What nobody has seen is to be read: the socket is about to be the kernel's.
     pub(in crate::udp) fn show_nothing_more(&self) {
         let mut queue = self.receive.lock();
@@ -97,6 +105,39 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
+    /// Gives up to `max` datagrams to who takes them by the ring.
+    pub(crate) fn take_unseen(
+        &'static self,
+        generation: u32,
+        max: usize,
+        give: &mut impl FnMut(payload::Received, SocketAddr),
+    ) -> usize {
+        let mut queue = self.receive.lock();
+        if self.generation() != generation {
+            return 0;
+        }
+        let mut count = 0;
+        while count < max
+            && let Some((waiting, _)) = queue.pop_unseen()
+        {
+            self.count_received(true, waiting.len(), true);
+            self.count_latency(waiting.arrived_nsec());
+            let source = waiting.source(self.pool);
+            give(waiting.into_payload(self.pool), source);
+            count += 1;
+        }
+        if let Some(unseen) = &mut queue.unseen {
+            unseen.gate = match unseen.waiting.is_empty() {
+                true => Gate::Shut,
+                false => {
+                    self.unseen.add(self.into(), generation, &self.interfaces);
+                    Gate::Listed
+                }
+            };
+        }
+        count
+    }
+
     /// Has a datagram wait until it is shown. The caller wakes who sleeps.
     pub(super) fn push_to_be_shown(
         &'static self,
@@ -109,7 +150,8 @@ impl<S: UdpStack> UdpSocket<S> {
         unseen.waiting.push_back((waiting, facts));
         if unseen.gate == Gate::Shut {
             unseen.gate = Gate::Listed;
-            self.unseen.add(self.into(), self.generation());
+            self.unseen
+                .add(self.into(), self.generation(), &self.interfaces);
         }
     }
 
@@ -208,7 +250,8 @@ impl<S: UdpStack> UdpSocket<S> {
         unseen.gate = match unseen.waiting.is_empty() {
             true => Gate::Shut,
             false => {
-                self.unseen.add(self.into(), self.generation());
+                self.unseen
+                    .add(self.into(), self.generation(), &self.interfaces);
                 Gate::Listed
             }
         };
