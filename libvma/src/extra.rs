@@ -4,7 +4,9 @@
 
 mod buffers;
 mod callback;
+mod network_header;
 mod packets;
+mod profiles;
 mod table;
 pub(crate) mod thread_offload;
 mod unsupported;

@@ -16,7 +16,7 @@ fn the_table_is_found_and_tells_the_truth() {
     assert_eq!(bare.stdout, "no table\n");
     assert_eq!(
         said(&comparison, "table"),
-        "mask 0x1fff\n\
+        "mask 0x13fff\n\
          of a socket: 0\n\
          the same 1\n\
          no room: -1 EBADF\n\
@@ -117,4 +117,42 @@ fn rules_and_threads_decide_over_new_sockets() {
     let off = [("VMA_OFFLOADED_SOCKETS", "0")];
     let said = said_in(&comparison, "extra_api", "settings", &off);
     assert_eq!(said, settings(KERNELS, KERNELS));
+}
+
+#[test]
+fn the_headers_of_what_is_sent_are_told() {
+    let comparison = or_skip!(with_echo());
+    assert_eq!(
+        said(&comparison, "headers"),
+        "no peer: -1 ENOTCONN\n\
+         answer: 20\n  abcdefgh\n\
+         length: 0\n\
+         42 octets\n\
+         no room: -1 ENOBUFS\n\
+         headers: 0\n\
+         42 octets, of IPv4 1, of UDP 1, from self 1, to the peer 1\n\
+         no length: -1 EINVAL\n\
+         no socket: -1 EINVAL\n\
+         of a stream: 0\n\
+         34 octets, of TCP 1\n\
+         end of headers\n"
+    );
+}
+
+#[test]
+fn rings_are_of_packets() {
+    let comparison = or_skip!(Comparison::new());
+    assert_eq!(
+        said(&comparison, "profiles"),
+        "packets: 0\n\
+         again: 0\n\
+         the same 1, a key 1\n\
+         memory of the program's: -1 EOPNOTSUPP\n\
+         no key: -1 EINVAL\n\
+         no profile: -1 EINVAL\n\
+         a ring of its own: 0\n\
+         of no profile: -1 EINVAL\n\
+         received: 20\n  abcdefgh\n\
+         end of profiles\n"
+    );
 }

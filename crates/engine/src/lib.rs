@@ -57,7 +57,7 @@ pub use sockets::changes::silence_changes;
 pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
-pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
+pub use sockets::ring_choice::{PACKET_RING_PROFILE, RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
 pub use sockets::unseen::{Callback, Verdict};
 pub use sockets::zero_copy::{HeldPacket, PacketSink};

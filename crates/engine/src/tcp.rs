@@ -21,6 +21,7 @@ mod icmp;
 mod in_kernel;
 mod info;
 mod listen;
+mod network_header;
 mod news;
 mod offload;
 mod options;

@@ -3,7 +3,9 @@
 use vma_api::abi::{Table, supported};
 
 use super::callback::register_recv_callback;
+use super::network_header::get_socket_network_header;
 use super::packets::{free_packets, recvfrom_zcopy};
+use super::profiles::vma_add_ring_profile;
 use super::thread_offload::thread_offload;
 use super::xtreme::{
     get_socket_rings_fds, get_socket_rings_num, get_socket_tx_ring_fd, socketxtreme_free_vma_buff,
@@ -26,8 +28,8 @@ pub(super) static TABLE: Table = Table {
     socketxtreme_ref_vma_buff,
     socketxtreme_free_vma_buff,
     dump_fd_stats,
-    vma_add_ring_profile: unsupported::vma_add_ring_profile,
-    get_socket_network_header: unsupported::get_socket_network_header,
+    vma_add_ring_profile,
+    get_socket_network_header,
     get_ring_direct_descriptors: unsupported::get_ring_direct_descriptors,
     register_memory_on_ring: unsupported::register_memory_on_ring,
     deregister_memory_on_ring: unsupported::deregister_memory_on_ring,
@@ -44,6 +46,8 @@ pub(super) static TABLE: Table = Table {
         | supported::SOCKETXTREME_FREE_VMA_BUFF
         | supported::GET_SOCKET_RINGS_NUM
         | supported::GET_SOCKET_RINGS_FDS
-        | supported::GET_SOCKET_TX_RING_FD,
+        | supported::GET_SOCKET_TX_RING_FD
+        | supported::GET_SOCKET_NETWORK_HEADER
+        | supported::ADD_RING_PROFILE,
     ioctl: unsupported::ioctl,
 };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_void, size_t};
-use vma_api::abi::{ModifyRingAttr, RingTypeAttr};
+use vma_api::abi::ModifyRingAttr;
 
 use crate::guard::{contained, fail};
 
@@ -26,8 +26,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    vma_add_ring_profile(*mut RingTypeAttr, *mut c_int);
-    get_socket_network_header(c_int, *mut c_void, *mut u16);
     get_ring_direct_descriptors(c_int, *mut c_void);
     register_memory_on_ring(c_int, *mut c_void, size_t, *mut u32);
     deregister_memory_on_ring(c_int, *mut c_void, size_t);

@@ -236,6 +236,15 @@ impl<B: Backend> Engine<B> {
             .store(data, Ordering::Relaxed);
     }
 
+    /// The headers of what a socket sends to its peer: with that of UDP, without that of TCP, which
+    /// differs. `None`: it has no peer, or is the kernel's.
+    pub fn network_header(&self, socket: impl Into<AnySocket<B>>) -> Option<Vec<u8>> {
+        match socket.into() {
+            AnySocket::Udp(socket) => socket.network_header(self),
+            AnySocket::Tcp(socket) => socket.network_header(),
+        }
+    }
+
     /// Whether the program takes completions.
     pub fn is_xtreme(&self) -> bool {
         self.unseen.channels().is_some()
