@@ -125,7 +125,6 @@ fn the_headers_of_what_is_sent_are_told() {
     assert_eq!(
         said(&comparison, "headers"),
         "no peer: -1 ENOTCONN\n\
-         answer: 20\n  abcdefgh\n\
          length: 0\n\
          42 octets\n\
          no room: -1 ENOBUFS\n\

@@ -27,7 +27,6 @@ use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::unseen::{ShownSocket, Unseen};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
-
 /// The part of a socket that is the same for every kind.
 ///
 /// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to
@@ -66,6 +65,7 @@ impl<S: Stack> SocketCore<S> {
         shared: Option<Shared>,
         unseen: &'static Unseen<S>,
     ) -> Self {
+        debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
             generation: AtomicU32::new(0),
             state: OffloadState::new(),
