@@ -15,6 +15,7 @@ use libc::{c_int, c_uint, mmsghdr, msghdr, sigset_t, ssize_t};
 
 use crate::guard::{self, NotRun, contained, fail};
 use crate::process_state::Device;
+use crate::show_packets::show_unseen;
 use crate::sleep::sleep_until_woken;
 use crate::{internal_thread, real, start};
 
@@ -107,6 +108,7 @@ pub(crate) unsafe fn receive_into(
     let mut call = RecvCall::begin(engine, fd, socket, flags);
     let mut ended = None;
     loop {
+        show_unseen(engine);
         let attempt = contained(|| {
             // SAFETY: the caller's promise.
             let mut message = unsafe { Message::with_sink(header, sink.as_deref_mut()) };
@@ -290,10 +292,12 @@ pub(crate) fn message_flags(message: *const mmsghdr) -> *mut c_int {
 pub(crate) fn wait(
     call: &mut MuxCall,
     mask: Option<*const sigset_t>,
+    engine: &'static Engine<Device>,
     mut attempt: impl FnMut(&mut MuxCall) -> MuxOutcome,
     kernel: impl FnOnce() -> c_int,
 ) -> c_int {
     loop {
+        show_unseen(engine);
         match contained(|| attempt(call)) {
             Ok(MuxOutcome::Done(count)) => return c_int::try_from(count).unwrap_or(c_int::MAX),
             Ok(MuxOutcome::Fail(Errno(errno))) => return fail(errno),

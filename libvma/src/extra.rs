@@ -2,10 +2,15 @@
 //! `getsockopt(2)`. The functions are hooks like others, without a call of the C library behind
 //! them.
 
+mod buffers;
+mod callback;
+mod network_header;
 mod packets;
+mod profiles;
 mod table;
-mod thread_offload;
+pub(crate) mod thread_offload;
 mod unsupported;
+mod xtreme;
 
 use std::ffi::CStr;
 
@@ -13,7 +18,8 @@ use engine::user_memory::{is_readable, is_writable};
 use libc::{c_char, c_int, c_void, socklen_t};
 use vma_api::abi::Table;
 
-pub(crate) use thread_offload::{follow_thread, offloads_by_thread};
+pub(crate) use thread_offload::follow_thread;
+pub(crate) use xtreme::set_user_data;
 
 use crate::guard::{contained, fail};
 use crate::start;

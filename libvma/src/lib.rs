@@ -31,6 +31,7 @@ mod process_state;
 mod real;
 mod rules_file;
 mod runtime;
+mod show_packets;
 mod signal_set;
 mod signals;
 mod sleep;

@@ -12,9 +12,10 @@ use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
 use crate::banner::print_banner;
+use crate::extra::thread_offload::offloads_by_thread;
 use crate::process_state::{self, Device, engine};
 use crate::{
-    environment, extra, filters, guard, guardian, internal_thread, log_sink, process_end, real,
+    environment, filters, guard, guardian, internal_thread, log_sink, process_end, real,
     rules_file, signals, started_with, stats_file,
 };
 
@@ -66,7 +67,7 @@ pub(crate) fn may_accelerate_streams() -> bool {
     if filters::is_out() {
         return false;
     }
-    if extra::offloads_by_thread() {
+    if offloads_by_thread() {
         return true;
     }
     let known = ANSWER.load(Ordering::Relaxed);
@@ -200,6 +201,7 @@ const OPEN_WAIT_MAX: Duration = Duration::from_secs(60);
 fn settings(config: &Config) -> Settings {
     Settings {
         offloaded_sockets: config.offloaded_sockets,
+        socketxtreme: config.socketxtreme,
         exceptions: config.exception_handling,
         thread_mode: config.thread_mode,
         rx_poll: config.rx_poll,
@@ -216,6 +218,8 @@ fn settings(config: &Config) -> Settings {
         // Whether the process has to end for want of an interface is known when it was tried.
         open_wait: match config.exception_handling {
             ExceptionHandling::ExitOnFailedStart => OPEN_WAIT_MAX,
+            // Programs ask for the rings of a socket as soon as it has an address.
+            _ if config.socketxtreme => OPEN_WAIT_MAX,
             _ => Duration::from_millis(config.open_wait_msec.into()),
         },
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),

@@ -2,6 +2,9 @@
 # directory on some systems only.
 ln -sfn libvma.so.@VERSION@ /usr/lib64/libvma.so.@MAJOR@
 ln -sfn libvma.so.@MAJOR@ /usr/lib64/libvma.so
+# VMA's sonames: what programs are linked to, and scripts preload.
+ln -sfn libvma.so.@MAJOR@ /usr/lib64/libvma.so.9
+ln -sfn libvma.so.@MAJOR@ /usr/lib64/libvma.so.8
 ldconfig
 if command -v systemd-sysusers >/dev/null; then
     systemd-sysusers vma.conf || :

@@ -1,6 +1,5 @@
 /* The extra API, as a program that was compiled against its header uses it. */
-#include "stream_case.h"
-#include <mellanox/vma_extra.h>
+#include "extra_case.h"
 
 #define AT(type, member, offset) _Static_assert(offsetof(struct type, member) == offset, #type "." #member)
 #define SIZE(type, size) _Static_assert(sizeof(struct type) == size, #type)
@@ -43,20 +42,12 @@ SIZE(vma_rate_limit_t, 12);
 SIZE(vma_ring_alloc_logic_attr, 20);
 SIZE(vma_modify_ring_attr, 16);
 SIZE(vma_ring_type_attr, 12);
+SIZE(dev_data, 12);
+SIZE(vma_mlx_hw_device_data, 200);
+AT(vma_mlx_hw_device_data, sq_data, 16);
 _Static_assert(RING_LOGIC_LAST == 32 && VMA_EXTRA_API_IOCTL == 0x200000, "constants");
 
-static struct vma_api_t *api;
 static char buffer[4096];
-
-static void look_for_it(void)
-{
-    api = vma_get_api();
-    if (!api) {
-        printf("no table\n");
-        exit(0);
-    }
-    printf("mask %#lx\n", (unsigned long)api->vma_extra_supported_mask);
-}
 
 static long receive(const char *what, int fd, size_t room, int flags)
 {
@@ -93,6 +84,7 @@ static void show(void)
 static void table(void)
 {
     look_for_it();
+    printf("mask %#lx\n", (unsigned long)api->vma_extra_supported_mask);
     void *found = NULL;
     socklen_t len = sizeof found;
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
@@ -101,9 +93,7 @@ static void table(void)
     len = 4;
     say("no room", getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &found, &len));
     say("no length", getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &found, NULL));
-    int ring;
-    say("not supported", api->get_socket_rings_fds(fd, &ring, 1));
-    say("nor this", api->register_recv_callback(fd, NULL, NULL));
+    say("not supported", api->vma_modify_ring(NULL));
 }
 
 static void datagrams(void)
@@ -252,4 +242,62 @@ static void settings(void)
     say("none", api->dump_fd_stats(fd + 1, 3));
 }
 
-CASES({"table", table}, {"settings", settings}, {"streams", streams}, {"window", window}, {"datagrams", datagrams}, {"hoarded", hoarded})
+/* Kinds of rings, and a socket that asks for one of its own. */
+static void profiles(void)
+{
+    look_for_it();
+    int fd = bound(), key = -1, other = -2;
+    struct vma_ring_type_attr packets = {.ring_type = VMA_RING_PACKET}, external = {.ring_type = VMA_RING_EXTERNAL_MEM};
+    say("packets", api->vma_add_ring_profile(&packets, &key));
+    say("again", api->vma_add_ring_profile(&packets, &other));
+    printf("the same %d, a key %d\n", key == other, key > 0);
+    say("memory of the program's", api->vma_add_ring_profile(&external, &other));
+    say("no key", api->vma_add_ring_profile(&packets, NULL));
+    say("no profile", api->vma_add_ring_profile(NULL, &key));
+    struct vma_ring_alloc_logic_attr wish = {.ring_alloc_logic = RING_LOGIC_PER_SOCKET, .ring_profile_key = (uint32_t)key, .ingress = 1, .engress = 1};
+    wish.comp_mask = VMA_RING_ALLOC_MASK_RING_PROFILE_KEY | VMA_RING_ALLOC_MASK_RING_INGRESS | VMA_RING_ALLOC_MASK_RING_ENGRESS;
+    say("a ring of its own", setsockopt(fd, SOL_SOCKET, SO_VMA_RING_ALLOC_LOGIC, &wish, sizeof wish));
+    wish.ring_profile_key = (uint32_t)key + 1;
+    say("of no profile", setsockopt(fd, SOL_SOCKET, SO_VMA_RING_ALLOC_LOGIC, &wish, sizeof wish));
+    ask(fd, 1, 20);
+    say_recv("received", fd, 64, 0);
+}
+
+/* The headers of what a socket sends, and how long they are. */
+static void headers(void)
+{
+    unsigned char header[64];
+    uint16_t len = 0;
+    look_for_it();
+    struct sockaddr_in peer = address(PEER, PEER_PORT), self;
+    socklen_t self_len = sizeof self;
+    int fd = bound();
+    set_timeout(fd, 5000);
+    say("no peer", api->get_socket_network_header(fd, NULL, &len));
+    MUST(connect(fd, generic(&peer), sizeof peer));
+    /* Until the neighbour is known. */
+    for (int i = 0; i < 200 && api->get_socket_network_header(fd, NULL, &len) < 0; i++) {
+        char room[64];
+        ask(fd, 1, 20);
+        recv(fd, room, sizeof room, 0);
+        sleep_msec(10);
+    }
+    say("length", api->get_socket_network_header(fd, NULL, &len));
+    printf("%u octets\n", len);
+    len = 41;
+    say("no room", api->get_socket_network_header(fd, header, &len));
+    len = sizeof header;
+    say("headers", api->get_socket_network_header(fd, header, &len));
+    MUST(getsockname(fd, (struct sockaddr *)&self, &self_len));
+    printf("%u octets, of IPv4 %d, of UDP %d, from self %d, to the peer %d\n", len, header[12] == 8 && header[14] == 0x45, header[23] == 17,
+           memcmp(header + 26, &self.sin_addr, 4) == 0 && memcmp(header + 34, &self.sin_port, 2) == 0,
+           memcmp(header + 30, &peer.sin_addr, 4) == 0 && memcmp(header + 36, &peer.sin_port, 2) == 0);
+    say("no length", api->get_socket_network_header(fd, header, NULL));
+    say("no socket", api->get_socket_network_header(0, header, &len));
+    fd = connected();
+    len = sizeof header;
+    say("of a stream", api->get_socket_network_header(fd, header, &len));
+    printf("%u octets, of TCP %d\n", len, header[23] == 6);
+}
+
+CASES({"table", table}, {"headers", headers}, {"profiles", profiles}, {"settings", settings}, {"streams", streams}, {"window", window}, {"datagrams", datagrams}, {"hoarded", hoarded})

@@ -5,7 +5,6 @@ mod bulk;
 mod churn;
 mod devices;
 mod exchange;
-mod extra_api;
 mod floods;
 mod integrity;
 mod paced;

@@ -1,5 +1,6 @@
 //! The engine: what a process has of sockets, interfaces, frames and statistics.
 
+pub(crate) mod completions;
 pub(crate) mod control;
 mod descriptors;
 mod destroyed;
@@ -22,6 +23,7 @@ mod progress;
 mod retire;
 pub(crate) mod rights;
 mod shared_ports;
+mod shown_packets;
 mod started;
 mod streams;
 mod tasks;
@@ -48,6 +50,7 @@ use crate::process::thread_request::ThreadRequests;
 use crate::sockets::host;
 use crate::sockets::kernel_sockets::KernelSockets;
 use crate::sockets::slab::Slab;
+use crate::sockets::unseen;
 use crate::{tcp, udp};
 
 pub use kinds::{AnySocket, Object};
@@ -62,6 +65,8 @@ pub type TcpSocket<B> = tcp::TcpSocket<AnySocket<B>>;
 pub type EpollSet<B> = mux::epoll::EpollSet<AnySocket<B>>;
 /// The sockets of ours that a `poll(2)` waits for.
 pub type PolledSockets<B> = mux::poll::PolledSockets<AnySocket<B>>;
+/// A packet that is to be shown to a function of the program's.
+pub type Shown<B> = unseen::Shown<AnySocket<B>>;
 /// What sockets stand on.
 pub type Host<B> = host::Host<AnySocket<B>>;
 

@@ -30,12 +30,13 @@ pub use crate::tcp::{
     Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
     StreamOutcome,
 };
+pub use engine::completions::{Completion, LentPacket, News, ProgramRing};
 pub use engine::control::LogControls;
 pub use engine::fork::Inherited;
 pub use engine::moved_descriptor::OldNumberUsers;
 pub use engine::rights::Whose;
 pub use engine::{
-    AnySocket, Engine, EpollSet, Host, Object, PolledSockets, TcpSocket, UdpSocket, monitor,
+    AnySocket, Engine, EpollSet, Host, Object, PolledSockets, Shown, TcpSocket, UdpSocket, monitor,
 };
 pub use links::doorbell::Follows;
 pub use links::family::Family;
@@ -57,8 +58,9 @@ pub use sockets::exception::{ExceptionAction, Request};
 pub use sockets::message::{DUMMY_SEND, Message};
 pub use sockets::options::is_asked_for_later;
 pub use sockets::pacing::limit::{RATE_LIMIT_BYTES, RateLimit};
-pub use sockets::ring_choice::{RING_ASK_BYTES, RingAsk};
+pub use sockets::ring_choice::{PACKET_RING_PROFILE, RING_ASK_BYTES, RingAsk};
 pub use sockets::sleep::{Sleep, Woken};
+pub use sockets::unseen::{Callback, Verdict};
 pub use sockets::zero_copy::{HeldPacket, PacketSink};
 pub use sockets::{interrupt, user_memory};
 pub use sys::{Errno, ProgramEnd, Sockaddr, do_without, poll_now, tick_nsec, timespec_of_nsec};
@@ -89,6 +91,7 @@ pub mod parts {
     pub use crate::sockets::socket::SocketCore;
     pub use crate::sockets::stack::MayOpen;
     pub use crate::sockets::stack::{Described, SocketWatcher, Stack};
+    pub use crate::sockets::unseen::Shown;
     pub use crate::tcp::{TcpSocket, TcpStack};
     pub use crate::udp::{UdpSocket, UdpStack};
     pub use links::delivery::{Arrival, Parsed};

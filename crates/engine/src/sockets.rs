@@ -4,6 +4,7 @@
 pub(crate) mod attachment;
 pub(crate) mod blocking_call;
 pub(crate) mod changes;
+pub(crate) mod channels;
 pub(crate) mod control;
 mod detaching;
 pub(crate) mod direct;
@@ -44,6 +45,7 @@ pub(crate) mod sleep;
 pub(crate) mod socket;
 pub(crate) mod stack;
 pub(crate) mod stamps;
+pub(crate) mod unseen;
 pub mod user_memory;
 mod withdrawal;
 pub(crate) mod zero_copy;

@@ -6,6 +6,7 @@ mod destination;
 mod dummy_send;
 mod flows;
 mod groups;
+mod network_header;
 mod os_counts;
 mod os_polls;
 mod port_sharing;

@@ -13,6 +13,8 @@ use crate::rings::RingPolicy;
 pub struct Settings {
     /// `VMA_OFFLOADED_SOCKETS`
     pub offloaded_sockets: bool,
+    /// `VMA_SOCKETXTREME`: packets and events are taken by rings.
+    pub socketxtreme: bool,
     /// `VMA_EXCEPTION_HANDLING`
     pub exceptions: ExceptionHandling,
     /// `VMA_THREAD_MODE`

@@ -375,10 +375,15 @@ pub fn cycle_counter() -> u64 {
 
 /// An epoll instance.
 pub fn epoll() -> Result<OwnDescriptor, Errno> {
+    programs_epoll().map(OwnDescriptor::new)
+}
+
+/// The same, whose descriptor is the program's.
+pub fn programs_epoll() -> Result<OwnedFd, Errno> {
     // SAFETY: epoll_create1 takes an integer.
     let fd = check(unsafe { libc::syscall(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC) })?;
     // SAFETY: the kernel has just made it.
-    Ok(OwnDescriptor::new(unsafe { owned(fd) }))
+    Ok(unsafe { owned(fd) })
 }
 
 /// Adds a descriptor of the library to an epoll instance, if it is not there. Returns whether it

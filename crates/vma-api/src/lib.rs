@@ -22,7 +22,9 @@
 #![warn(missing_docs)]
 
 pub mod abi;
+mod callback;
 mod packets;
+mod ring;
 
 use std::ffi::CString;
 use std::io;
@@ -32,7 +34,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use libc::{c_int, pthread_t, socklen_t};
 
 use abi::{SO_VMA_GET_API, Table};
+pub use callback::{Held, Seen, Verdict};
 pub use packets::Received;
+pub use ring::{Arrived, Ring, RingPacket, What};
 
 /// The library that is preloaded into this process.
 #[derive(Clone, Copy, Debug)]

@@ -126,6 +126,8 @@ pub struct Config {
     pub moderation_packets: u32,
     /// `VMA_OFFLOADED_SOCKETS`: whether new sockets are accelerated.
     pub offloaded_sockets: bool,
+    /// `VMA_SOCKETXTREME`
+    pub socketxtreme: bool,
     /// `VMA_EXCEPTION_HANDLING`: what is done when a program asks for what is not supported.
     pub exception_handling: ExceptionHandling,
     /// `VMA_THREAD_MODE`: how sockets are protected against concurrent use.
@@ -402,6 +404,7 @@ impl Config {
             },
             moderation_packets: unsigned(const { ParameterId::of("VMA_CQ_MODERATION_COUNT") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
+            socketxtreme: settings.is_on(const { ParameterId::of("VMA_SOCKETXTREME") }),
             exception_handling: match settings
                 .number(const { ParameterId::of("VMA_EXCEPTION_HANDLING") })
             {

@@ -11,6 +11,7 @@ use libc::{c_int, msghdr, ssize_t};
 use crate::guard::{self, NotRun, contained, fail};
 use crate::process_state::Device;
 use crate::real;
+use crate::show_packets::show_unseen;
 use crate::sleep::sleep_until_woken;
 
 use super::rest;
@@ -211,6 +212,7 @@ fn run(
     mut attempt: impl FnMut(&mut StreamCall) -> StreamOutcome,
 ) -> Option<ssize_t> {
     loop {
+        show_unseen(engine);
         match contained(|| attempt(call)) {
             Ok(StreamOutcome::Done(len)) => return Some(len.cast_signed()),
             Ok(StreamOutcome::Fail(Errno(errno))) => return Some(fail(errno)),

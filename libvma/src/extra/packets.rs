@@ -158,7 +158,7 @@ pub(super) unsafe extern "C" fn free_packets(
 }
 
 /// A socket of ours.
-fn socket_behind(fd: c_int) -> Option<(&'static Engine<Device>, AnySocket<Device>)> {
+pub(super) fn socket_behind(fd: c_int) -> Option<(&'static Engine<Device>, AnySocket<Device>)> {
     let udp = adoption::udp_to_receive(fd).map(|(engine, socket)| (engine, socket.into()));
     udp.or_else(|| runtime::stream(fd).map(|(engine, socket)| (engine, socket.into())))
 }

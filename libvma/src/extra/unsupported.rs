@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use libc::{c_int, c_uint, c_void, size_t, sockaddr, socklen_t};
-use vma_api::abi::{Buff, Completion, ModifyRingAttr, PacketDesc, RecvCallback, RingTypeAttr};
+use libc::{c_int, c_void, size_t};
+use vma_api::abi::ModifyRingAttr;
 
 use crate::guard::{contained, fail};
 
@@ -26,15 +26,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    register_recv_callback(c_int, Option<RecvCallback>, *mut c_void);
-    socketxtreme_poll(c_int, *mut Completion, c_uint, c_int);
-    get_socket_rings_num(c_int);
-    get_socket_rings_fds(c_int, *mut c_int, c_int);
-    get_socket_tx_ring_fd(c_int, *mut sockaddr, socklen_t);
-    socketxtreme_free_vma_packets(*mut PacketDesc, c_int);
-    buff(*mut Buff);
-    vma_add_ring_profile(*mut RingTypeAttr, *mut c_int);
-    get_socket_network_header(c_int, *mut c_void, *mut u16);
     get_ring_direct_descriptors(c_int, *mut c_void);
     register_memory_on_ring(c_int, *mut c_void, size_t, *mut u32);
     deregister_memory_on_ring(c_int, *mut c_void, size_t);

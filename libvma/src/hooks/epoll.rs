@@ -319,7 +319,7 @@ unsafe fn wait_for_ours(
     unsafe {
         with_list(call.events, max, |events| {
             let attempt = |wait: &mut MuxCall| engine.epoll_wait(set, wait, events);
-            call::wait(&mut wait, mask, attempt, kernel)
+            call::wait(&mut wait, mask, engine, attempt, kernel)
         })
     }
 }

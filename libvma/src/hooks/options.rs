@@ -6,7 +6,7 @@ use engine::calls::{GetOption, SetOption};
 use engine::user_memory::is_readable;
 use engine::{AnySocket, RING_ASK_BYTES, Request, RingAsk, is_asked_for_later};
 use libc::{c_int, c_void, socklen_t};
-use vma_api::abi::SO_VMA_GET_API;
+use vma_api::abi::{SO_VMA_GET_API, SO_VMA_USER_DATA};
 
 use super::define::hook;
 use super::trace::traced;
@@ -78,6 +78,12 @@ unsafe fn set_here(
     value: *const c_void,
     len: socklen_t,
 ) -> Option<c_int> {
+    if (level, name) == (libc::SOL_SOCKET, SO_VMA_USER_DATA)
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { extra::set_user_data(fd, value, len) }
+    {
+        return Some(traced("setsockopt", fd, result));
+    }
     if option == SetOption::Rings
         // SAFETY: the caller's promise.
         && let Some(result) = unsafe { ask_for_rings(fd, value, len) }

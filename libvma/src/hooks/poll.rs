@@ -81,6 +81,7 @@ fn poll_any(
     Some(call::wait(
         &mut call,
         mask,
+        engine,
         |call| engine.poll(call, fds, &polled),
         kernel,
     ))

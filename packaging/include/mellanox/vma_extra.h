@@ -178,10 +178,16 @@ struct vma_cq_moderation_attr {
 	uint32_t cq_moderation_period_usec;
 };
 
+struct vma_cq_arm_attr {
+};
+
 struct vma_modify_ring_attr {
 	uint32_t comp_bit_mask;
 	int ring_fd;
-	struct vma_cq_moderation_attr cq_moderation;
+	union {
+		struct vma_cq_moderation_attr cq_moderation;
+		struct vma_cq_arm_attr cq_arm;
+	};
 };
 
 typedef enum { VMA_RING_PACKET = 0, VMA_RING_EXTERNAL_MEM = 1 } vma_ring_type;
@@ -194,6 +200,8 @@ struct vma_external_mem_attr {
 	uint32_t comp_mask;
 };
 
+typedef enum { VMA_RING_ATTR_LAST } vma_ring_type_attr_mask;
+
 struct vma_ring_type_attr {
 	uint32_t comp_mask;
 	vma_ring_type ring_type;
@@ -203,8 +211,59 @@ struct vma_ring_type_attr {
 	};
 };
 
-/* Queues of the hardware; of a ring of AF_XDP there are none. */
-struct vma_mlx_hw_device_data;
+/* What vma_add_ring_profile() gives, for vma_ring_alloc_logic_attr::ring_profile_key. */
+typedef int vma_ring_profile_key;
+
+/* Queues of the hardware; of a ring of AF_XDP there are none (EOPNOTSUPP). */
+typedef enum { VMA_HW_PP_EN = 1 << 0, VMA_HW_PP_BURST_EN = 1 << 3 } mlx_hw_device_cap;
+typedef enum { DATA_VALID_DEV, DATA_VALID_SQ, DATA_VALID_RQ } vma_mlx_hw_valid_data_mask;
+
+struct dev_data {
+	uint32_t vendor_id;
+	uint32_t vendor_part_id;
+	uint32_t device_cap;
+};
+
+struct hw_cq_data {
+	void *buf;
+	volatile uint32_t *dbrec;
+	uint32_t cq_size;
+	uint32_t cqe_size;
+	uint32_t cqn;
+	void *uar;
+	volatile uint32_t *cons_idx;
+};
+
+struct hw_wq_data {
+	void *buf;
+	uint32_t wqe_cnt;
+	uint32_t stride;
+	volatile uint32_t *dbrec;
+	struct hw_cq_data cq_data;
+};
+
+struct hw_rq_data {
+	struct hw_wq_data wq_data;
+	uint32_t *head;
+	uint32_t *tail;
+};
+
+struct hw_sq_data {
+	struct hw_wq_data wq_data;
+	uint32_t sq_num;
+	struct {
+		void *reg;
+		uint32_t size;
+		uint32_t offset;
+	} bf;
+};
+
+struct vma_mlx_hw_device_data {
+	uint32_t valid_mask;
+	struct dev_data dev_data;
+	struct hw_sq_data sq_data;
+	struct hw_rq_data rq_data;
+};
 
 /* What becomes of a packet that a callback has seen. */
 typedef enum { VMA_PACKET_DROP = 0, VMA_PACKET_RECV = 1, VMA_PACKET_HOLD = 2 } vma_recv_callback_retval_t;
@@ -214,7 +273,8 @@ typedef vma_recv_callback_retval_t (*vma_recv_callback_t)(int fd, size_t sz_iov,
 /* The functions. Those of type int return -1 and set errno where nothing else is said. */
 #pragma pack(push, 1)
 struct vma_api_t {
-	/* Has `callback` see each packet of a socket before it is queued, in a thread that polls; NULL ends that. */
+	/* Has `callback` see each packet of a socket before it is received, in a thread of the program's that receives or waits; NULL ends that.
+	 * EINVAL: no accelerated socket. */
 	int (*register_recv_callback)(int s, vma_recv_callback_t callback, void *context);
 	/* recvfrom() that leaves packets where they are: see MSG_VMA_ZCOPY. ENOBUFS: the buffer has no room for one packet's description. */
 	int (*recvfrom_zcopy)(int s, void *buf, size_t len, int *flags, struct sockaddr *from, socklen_t *fromlen);

@@ -157,6 +157,9 @@ pub(crate) const FILES: &[File] = &[
         Link("libvma.so.{version}"),
         "{lib}/libvma.so.{major}",
     ),
+    // VMA's sonames: what programs are linked to, and scripts preload.
+    deb(Library, Link("libvma.so.{major}"), "{lib}/libvma.so.9"),
+    deb(Library, Link("libvma.so.{major}"), "{lib}/libvma.so.8"),
     // Not in a development package: LD_PRELOAD=libvma.so is how programs are started.
     deb(Library, Link("libvma.so.{major}"), "{lib}/libvma.so"),
     program(Library, "vmad", "usr/sbin/vmad"),

@@ -127,10 +127,10 @@ fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
         Package::Library => {
             text += "\n[package.metadata.generate-rpm.conflicts]\n\
                      libvma-devel = \"< 1:0\"\nlibvma-utils = \"< 1:0\"\n";
-            text += &format!(
-                "\n[package.metadata.generate-rpm.provides]\n\"libvma.so.{}()(64bit)\" = \"\"\n",
-                release.major()
-            );
+            text += "\n[package.metadata.generate-rpm.provides]\n";
+            for major in [release.major(), "9", "8"] {
+                text += &format!("\"libvma.so.{major}()(64bit)\" = \"\"\n");
+            }
         }
         Package::Utilities | Package::Development | Package::Symbols => {
             text += &format!("\n[package.metadata.generate-rpm.requires]\nlibvma = \"= {full}\"\n");

@@ -41,6 +41,7 @@ impl<B: Backend> Engine<B> {
                 self.settings(),
                 self.overflow,
                 self.sharing.place(),
+                self.unseen,
             ))
         });
         let Object::Udp(socket) = object else {
@@ -96,6 +97,7 @@ impl<B: Backend> Engine<B> {
                 self.settings().thread_mode,
                 self.overflow,
                 self.sharing.place(),
+                self.unseen,
             ))
         });
         let Object::Tcp(socket) = object else {

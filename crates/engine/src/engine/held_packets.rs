@@ -19,10 +19,18 @@ impl<B: Backend> Engine<B> {
         sink: PacketSink,
     ) -> impl Iterator<Item = HeldPacket> {
         let owner = owner_of(socket.into());
-        // Half of the frames serve the rings, whatever the program holds.
-        let frames_max = self.pool.frame_count() as usize / 2;
+        let frames_max = self.held_frames_max();
         let hold = move |packet| self.held_packets.hold(owner, packet, frames_max);
         sink.packets.into_iter().map(hold)
+    }
+
+    /// So many frames can be held: half of them serve the rings, whatever the program holds, and
+    /// all if they are scarce.
+    pub(super) fn held_frames_max(&self) -> usize {
+        match self.pool.is_scarce() {
+            true => 0,
+            false => self.pool.frame_count() as usize / 2,
+        }
     }
 
     /// The program gives packets of a socket back, each by one of two ids: the first that is right.
@@ -78,7 +86,7 @@ impl<B: Backend> Engine<B> {
     }
 }
 
-fn owner_of<B: Backend>(socket: AnySocket<B>) -> Owner {
+pub(super) fn owner_of<B: Backend>(socket: AnySocket<B>) -> Owner {
     let core = socket.core();
     Owner {
         socket: std::ptr::from_ref(core).addr(),

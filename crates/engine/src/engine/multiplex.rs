@@ -35,7 +35,7 @@ impl<B: Backend> Engine<B> {
         fds: &mut [libc::pollfd],
         polled: &PolledSockets<B>,
     ) -> MuxOutcome {
-        let outcome = polled.poll(self.settings(), call, fds);
+        let outcome = polled.poll(self, call, fds);
         let counters = if call.is_select {
             &self.select_counters
         } else {
@@ -52,7 +52,7 @@ impl<B: Backend> Engine<B> {
         call: &mut MuxCall,
         events: &mut [epoll_event],
     ) -> MuxOutcome {
-        set.wait(self.settings(), call, events)
+        set.wait(self, call, events)
     }
 
     /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but

@@ -49,6 +49,8 @@ pub struct MuxCall {
     has_asked_kernel: bool,
     /// When it began to poll, if that is measured.
     pub(super) polls_since_nsec: Option<u64>,
+    /// It has had packets shown to a function of the program's.
+    has_shown: bool,
     /// It is a `select(2)`, which takes any number of descriptors.
     pub(crate) is_select: bool,
 }
@@ -79,8 +81,21 @@ impl MuxCall {
             found_by_kernel: false,
             has_asked_kernel: false,
             polls_since_nsec: settings.measures_polling.then(begun),
+            has_shown: false,
             is_select: false,
         }
+    }
+
+    /// Packets are to be shown before the call goes on: whether the caller is to do that now. For a
+    /// call that does not wait it does so once.
+    #[cold]
+    pub(super) fn shows_first(&mut self) -> bool {
+        let has_shown = std::mem::replace(&mut self.has_shown, true);
+        if has_shown && !self.is_immediate() {
+            self.checked(Step::Poll);
+            return self.ends.is_none();
+        }
+        !has_shown
     }
 
     /// Whether a signal handler has run since the call began; none of these calls is ever restarted

@@ -3,33 +3,34 @@
 use std::sync::atomic::Ordering;
 
 use libc::epoll_event;
-use links::settings::Settings;
 use sys::Errno;
 
 use crate::mux::MuxStack;
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::epoll::EpollSet;
+use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 
 impl<S: MuxStack> EpollSet<S> {
     /// One attempt at an `epoll_wait(2)`.
     pub(crate) fn wait(
         &'static self,
-        settings: &Settings,
+        host: &Host<S>,
         call: &mut MuxCall,
         events: &mut [epoll_event],
     ) -> MuxOutcome {
-        let outcome = self.wait_once(settings, call, events);
+        let outcome = self.wait_once(host, call, events);
         self.counters.count(call, &outcome);
         outcome
     }
 
     fn wait_once(
         &'static self,
-        settings: &Settings,
+        host: &Host<S>,
         call: &mut MuxCall,
         events: &mut [epoll_event],
     ) -> MuxOutcome {
+        let settings = host.settings();
         self.refresh_interfaces();
         if self.interfaces.is_empty() {
             call.stop_polling();
@@ -37,6 +38,9 @@ impl<S: MuxStack> EpollSet<S> {
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&self.interfaces);
+            if host.unseen.has_any() && call.shows_first() {
+                return MuxOutcome::Again;
+            }
             let count = self.ready_events(call, events, settings.select_skip_os);
             if count > 0 {
                 return MuxOutcome::Done(count);
@@ -58,18 +62,18 @@ impl<S: MuxStack> EpollSet<S> {
                 Step::Poll => {}
                 Step::TimedOut => return MuxOutcome::Done(0),
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.sleep(settings, call),
+                Step::Sleep => return self.sleep(host, call),
             }
         }
         MuxOutcome::Again
     }
 
     #[cold]
-    fn sleep(&'static self, settings: &Settings, call: &mut MuxCall) -> MuxOutcome {
-        let nap_nsec = call.naps.next(settings.moderation, &self.interfaces);
+    fn sleep(&'static self, host: &Host<S>, call: &mut MuxCall) -> MuxOutcome {
+        let nap_nsec = call.naps.next(host.settings().moderation, &self.interfaces);
         let sleep = self.prepare_sleep(call, nap_nsec);
         self.interfaces.poll_all_rings();
-        if self.ready.len() > 0 || !self.knows_interfaces() {
+        if self.ready.len() > 0 || !self.knows_interfaces() || host.unseen.has_any_before_sleep() {
             let _ = sleep.end();
             return MuxOutcome::Again;
         }

@@ -11,6 +11,7 @@ use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
 use crate::mux::inline_list::InlineList;
 use crate::mux::select_sets::select_now;
 use crate::sockets::events;
+use crate::sockets::host::Host;
 use crate::sockets::sleep::Sleep;
 use crate::sockets::stack::Stack;
 
@@ -31,10 +32,11 @@ impl<S: Stack> PolledSockets<S> {
     /// One attempt at a `poll(2)` with sockets of ours in it.
     pub(crate) fn poll(
         &self,
-        settings: &Settings,
+        host: &Host<S>,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
     ) -> MuxOutcome {
+        let settings = host.settings();
         let interfaces = InterfaceSet::none();
         for (interface, rings) in self
             .sockets
@@ -49,6 +51,9 @@ impl<S: Stack> PolledSockets<S> {
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&interfaces);
+            if host.unseen.has_any() && call.shows_first() {
+                return MuxOutcome::Again;
+            }
             if let Some(outcome) = self.ready(settings, call, fds, now) {
                 return outcome;
             }
@@ -66,7 +71,7 @@ impl<S: Stack> PolledSockets<S> {
                     return MuxOutcome::Done(0);
                 }
                 Step::Interrupted => return MuxOutcome::Fail(Errno(libc::EINTR)),
-                Step::Sleep => return self.sleep(settings, call, fds, &interfaces),
+                Step::Sleep => return self.sleep(host, call, fds, &interfaces),
             }
         }
         MuxOutcome::Again
@@ -108,11 +113,12 @@ impl<S: Stack> PolledSockets<S> {
     #[cold]
     fn sleep(
         &self,
-        settings: &Settings,
+        host: &Host<S>,
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
         interfaces: &InterfaceSet<S>,
     ) -> MuxOutcome {
+        let settings = host.settings();
         let mut sleep = Sleep::new(call.deadline_nsec);
         let silent = self.silent();
         let mut ours = self.sockets.iter().peekable();
@@ -139,6 +145,10 @@ impl<S: Stack> PolledSockets<S> {
             socket.core().recall_from_descendants();
         }
         interfaces.poll_all_rings();
+        if host.unseen.has_any_before_sleep() {
+            let _ = sleep.end();
+            return MuxOutcome::Again;
+        }
         if let Some(outcome) = self.ready(settings, call, fds, S::look) {
             let _ = sleep.end();
             return outcome;

@@ -25,6 +25,8 @@ pub struct BlockingCall {
     pub(crate) polls_left: Option<u32>,
     pub(crate) spin: Spin,
     pub(crate) slept: bool,
+    /// It has had packets shown to a function of the program's.
+    pub(crate) has_shown: bool,
 }
 
 impl BlockingCall {
@@ -55,6 +57,7 @@ impl BlockingCall {
             polls_left: u32::try_from(settings.rx_poll).ok(),
             spin: Spin::new(settings.poll_shared_cpu, settings.rx_poll >= 0),
             slept: false,
+            has_shown: false,
         }
     }
 

@@ -24,6 +24,7 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::unseen::Unseen;
 use crate::sockets::zero_copy::HeldPackets;
 
 /// What the sockets of a process stand on.
@@ -41,6 +42,8 @@ pub struct Host<S: Stack> {
     pub(crate) held_packets: HeldPackets,
     /// Datagrams that wait for their time to leave.
     pub(crate) pacers: Pacers<S>,
+    /// What programs are to see first.
+    pub(crate) unseen: &'static Unseen<S>,
     /// Which descriptors are ours. Changes under the control lock only.
     pub(crate) table: FdTable<S::Object>,
     control: Mutex<()>,
@@ -101,7 +104,12 @@ impl<S: Stack> Host<S> {
             internal_thread,
             pool,
             table: FdTable::new(),
-            held_packets: HeldPackets::default(),
+            held_packets: HeldPackets::new(settings.thread_mode),
+            // Sockets, which are never freed, know it.
+            unseen: Box::leak(Box::new(Unseen::new(
+                settings.thread_mode,
+                settings.socketxtreme,
+            ))),
             offloads_by_thread: AtomicBool::new(false),
             control: Mutex::new(()),
             ports: Ports::new(),

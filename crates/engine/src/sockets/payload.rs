@@ -52,16 +52,21 @@ impl Received {
     /// scarce; without memory for that, the frame stays.
     #[inline]
     pub(crate) fn of_frame(pool: &'static FramePool, frame: Frame, start: u16, len: u16) -> Self {
-        let in_frame = InFrame {
+        match Self::in_frame(pool, frame, start, len) {
+            Self::Frame(in_frame) if pool.is_scarce() => Self::copied(in_frame),
+            received => received,
+        }
+    }
+
+    /// The same, and it stays where it is in any case.
+    #[inline]
+    pub(crate) fn in_frame(pool: &'static FramePool, frame: Frame, start: u16, len: u16) -> Self {
+        Self::Frame(InFrame {
             pool,
             frame: ManuallyDrop::new(frame),
             start,
             len,
-        };
-        if pool.is_scarce() {
-            return Self::copied(in_frame);
-        }
-        Self::Frame(in_frame)
+        })
     }
 
     #[cold]
@@ -93,6 +98,15 @@ impl Received {
         match self {
             Self::Frame(frame) => Self::copied(frame),
             other => other,
+        }
+    }
+
+    /// A copy, for who reads it while somebody else looks at it.
+    #[cold]
+    pub(crate) fn copy(&self) -> Self {
+        Self::Copy {
+            bytes: self.as_ref().to_vec(),
+            start: 0,
         }
     }
 

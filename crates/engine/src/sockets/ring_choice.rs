@@ -35,16 +35,21 @@ pub struct RingAsk {
     pub(super) receives: bool,
 }
 
+/// The only kind of rings that there is (`vma_add_ring_profile`): of packets.
+pub const PACKET_RING_PROFILE: c_int = 1;
+
 impl RingAsk {
-    /// `None`: the value is none of the option's, or names a ring profile, of which there are none.
+    /// `None`: the value is none of the option's, or names a ring profile that there is not.
     pub fn parse(value: &[u8; RING_ASK_BYTES]) -> Option<Self> {
         let word = |number: usize| {
             let bytes = value.get(4 * number..)?.first_chunk()?;
             Some(u32::from_ne_bytes(*bytes))
         };
         let (counts, logic, user_id, directions) = (word(0)?, word(1)?, word(3)?, word(4)?);
-        let all = mask::USER_ID | mask::INGRESS | mask::EGRESS;
-        if counts & mask::PROFILE != 0 || counts & all == 0 {
+        let all = mask::PROFILE | mask::USER_ID | mask::INGRESS | mask::EGRESS;
+        let profile = (counts & mask::PROFILE != 0).then(|| word(2));
+        let is_known = profile.is_none_or(|it| it == Some(PACKET_RING_PROFILE.cast_unsigned()));
+        if !is_known || counts & all == 0 {
             return None;
         }
         let sharers = match logic {
@@ -116,6 +121,7 @@ mod tests {
             // Nothing counts, a profile, logics that there are not.
             ([0, 10, 0, 0, 3], None),
             ([13, 10, 5, 0, 3], None),
+            ([13, 10, 0, 0, 3], None),
             ([12, 2, 0, 0, 3], None),
             ([12, 32, 0, 0, 3], None),
         ] {

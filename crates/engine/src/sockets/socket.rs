@@ -24,9 +24,9 @@ use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
+use crate::sockets::unseen::{ShownSocket, Unseen};
 
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
-
 /// The part of a socket that is the same for every kind.
 ///
 /// Lives in type-stable memory: a descriptor that was closed while another thread used it leads to
@@ -54,6 +54,7 @@ pub struct SocketCore<S: Stack> {
     forks_before: AtomicU32,
     /// An ancestor has opened it: see [`Attachment::inherited`].
     is_inherited: AtomicBool,
+    pub(crate) unseen: ShownSocket<S>,
 }
 
 impl<S: Stack> SocketCore<S> {
@@ -62,6 +63,7 @@ impl<S: Stack> SocketCore<S> {
         kernels: u32,
         overflow: &'static SocketStats,
         shared: Option<Shared>,
+        unseen: &'static Unseen<S>,
     ) -> Self {
         debug_assert_eq!(kernels & !events::ALL, 0);
         Self {
@@ -79,6 +81,7 @@ impl<S: Stack> SocketCore<S> {
             shared,
             forks_before: AtomicU32::new(0),
             is_inherited: AtomicBool::new(false),
+            unseen: ShownSocket::new(unseen),
         }
     }
 
@@ -106,6 +109,7 @@ impl<S: Stack> SocketCore<S> {
         *lock(&self.slot) = Some(slot);
         self.forks_before.store(forks_before, Ordering::Relaxed);
         self.is_inherited.store(false, Ordering::Relaxed);
+        self.unseen.begin(fd);
         self.kernel_socket.fd.store(fd, Ordering::Relaxed);
         self.kernel_socket.inode.store(inode, Ordering::Relaxed);
         self.set_family(family);

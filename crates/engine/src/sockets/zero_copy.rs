@@ -1,7 +1,10 @@
 //! Packets that a program gets as they are in the library's memory, and holds until it gives them
 //! back (VMA's extra API).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dev_core::{Lock, ThreadMode};
 
 use crate::sockets::payload::Received;
 
@@ -36,7 +39,7 @@ impl PacketSink {
 }
 
 /// Whose a packet is: the socket's object, and the life of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     pub(crate) socket: usize,
     pub(crate) generation: u32,
@@ -54,18 +57,20 @@ pub struct HeldPacket {
 }
 
 /// All that programs hold. What they say of a packet is checked: the number of a place, and how
-/// often that was used.
-#[derive(Debug, Default)]
+/// often that was used; or by which run of a function of theirs it was seen.
+#[derive(Debug)]
 pub(crate) struct HeldPackets {
-    places: Mutex<Places>,
+    places: Lock<Places>,
+    /// How many of those that are held are frames of the pool.
+    frames: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<Place>,
     free: Vec<u32>,
-    /// How many of those that are held are frames of the pool.
-    frames: usize,
+    /// Those that a function has seen first, by their sockets and ids.
+    seen: HashMap<(Owner, usize), Received>,
 }
 
 #[derive(Debug)]
@@ -75,20 +80,25 @@ struct Place {
 }
 
 impl HeldPackets {
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn new(mode: ThreadMode) -> Self {
+        Self {
+            places: Lock::new(mode, Places::default()),
+            frames: AtomicUsize::new(0),
+        }
     }
 
-    /// Holds a packet. Where `frames_max` frames are held already it is copied, so that those that
+    /// Whether so many frames are held: what comes next is to be copied first, so that those that
     /// are left serve others.
+    #[inline]
+    pub(crate) fn are_many(&self, frames_max: usize) -> bool {
+        self.frames.load(Ordering::Relaxed) >= frames_max
+    }
+
+    /// Holds a packet. Where `frames_max` frames are held already it is copied.
     pub(crate) fn hold(&self, owner: Owner, packet: Received, frames_max: usize) -> HeldPacket {
-        let mut places = self.places();
-        let packet = match places.frames < frames_max {
-            true => packet,
-            false => packet.out_of_pool(),
-        };
-        places.frames += usize::from(packet.has_frame());
+        let packet = self.lend(packet, frames_max);
         let (data, len) = (packet.as_ref().as_ptr(), packet.as_ref().len());
+        let mut places = self.places.lock();
         let index = places.free.pop().unwrap_or_else(|| {
             places.all.push(Place {
                 uses: 0,
@@ -102,24 +112,78 @@ impl HeldPackets {
         HeldPacket { id, data, len }
     }
 
+    /// Holds a packet that was [seen](seen_id) first.
+    pub(crate) fn hold_seen(&self, owner: Owner, id: usize, packet: Received) {
+        self.count(&packet, AtomicUsize::fetch_add);
+        let before = self.places.lock().seen.insert((owner, id), packet);
+        if let Some(before) = before {
+            // Given up: billions have come since.
+            self.count(&before, AtomicUsize::fetch_sub);
+        }
+    }
+
+    /// Of a packet that somebody else keeps for the program: a copy where `frames_max` frames are
+    /// held already.
+    pub(crate) fn lend(&self, packet: Received, frames_max: usize) -> Received {
+        let packet = match self.are_many(frames_max) {
+            true => packet.out_of_pool(),
+            false => packet,
+        };
+        self.count(&packet, AtomicUsize::fetch_add);
+        packet
+    }
+
+    /// It is kept no more.
+    pub(crate) fn came_back(&self, packet: &Received) {
+        self.count(packet, AtomicUsize::fetch_sub);
+    }
+
     /// Takes one back. `None`: it is none of this socket's, or was given back before.
     pub(crate) fn take_back(&self, owner: Owner, id: usize) -> Option<Received> {
+        let packet = self.places.lock().take_back(owner, id)?;
+        self.count(&packet, AtomicUsize::fetch_sub);
+        Some(packet)
+    }
+
+    fn count(
+        &self,
+        packet: &Received,
+        change: impl FnOnce(&AtomicUsize, usize, Ordering) -> usize,
+    ) {
+        if packet.has_frame() {
+            change(&self.frames, 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Places {
+    fn take_back(&mut self, owner: Owner, id: usize) -> Option<Received> {
+        if id & SEEN != 0 {
+            return self.seen.remove(&(owner, id));
+        }
         let index = (id & INDEX_MASK).checked_sub(1)?;
-        let mut places = self.places();
-        let place = places.all.get_mut(index)?;
+        let place = self.all.get_mut(index)?;
         let is_it = (place.uses as usize) == id >> INDEX_BITS
             && place.packet.as_ref().is_some_and(|(of, _)| *of == owner);
         if !is_it {
             return None;
         }
         let (_, packet) = place.packet.take()?;
-        place.uses = place.uses.wrapping_add(1);
-        places.free.push(index as u32);
-        places.frames -= usize::from(packet.has_frame());
+        place.uses = place.uses.wrapping_add(1) & USES_MASK;
+        self.free.push(index as u32);
         Some(packet)
     }
 }
 
+/// The id of a packet that a function sees in this run of it, for one socket.
+#[inline]
+pub(crate) fn seen_id(run: u32) -> usize {
+    SEEN | run as usize
+}
+
+/// Marks an id of a packet that was seen first.
+const SEEN: usize = 1 << 63;
+const USES_MASK: u32 = u32::MAX >> 1;
 /// Bits of an id that say the place.
 const INDEX_BITS: u32 = 32;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
@@ -142,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_given_back_once_and_by_its_socket() {
-        let held = HeldPackets::default();
+        let held = HeldPackets::new(ThreadMode::SpinLock);
         let first = held.hold(OWNER, packet("first"), 8);
         let second = held.hold(OWNER, packet("second"), 8);
         assert_ne!(first.id, second.id);
@@ -164,5 +228,21 @@ mod tests {
         assert!(held.take_back(OWNER, first.id).is_none());
         assert!(held.take_back(OWNER, third.id).is_some());
         assert!(held.take_back(OWNER, second.id).is_some());
+    }
+
+    #[test]
+    fn a_packet_that_was_seen_is_known_by_the_run() {
+        let held = HeldPackets::new(ThreadMode::SpinLock);
+        let id = seen_id(7);
+        assert!(held.take_back(OWNER, id).is_none());
+        held.hold_seen(OWNER, id, packet("seen"));
+        let other = Owner {
+            socket: 128,
+            ..OWNER
+        };
+        assert!(held.take_back(other, id).is_none());
+        assert!(held.take_back(OWNER, 7).is_none());
+        assert_eq!(held.take_back(OWNER, id).unwrap().as_ref(), b"seen");
+        assert!(held.take_back(OWNER, id).is_none());
     }
 }

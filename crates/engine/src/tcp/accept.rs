@@ -12,6 +12,7 @@ use sys::{Errno, streams};
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::options::SO_BINDTOIFINDEX;
+use crate::sockets::unseen::Gate;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
 use crate::tcp::globals::can_repair;
@@ -119,6 +120,7 @@ impl<S: TcpStack> TcpSocket<S> {
                     return;
                 };
                 stream.listener = Some((self.into(), self.generation()));
+                stream.gate = Gate::Open;
                 *socket.role.lock() = Role::Stream(stream);
             });
         if !took || !is_here {

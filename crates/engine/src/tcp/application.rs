@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use links::interface::sending::Sender;
 use links::reason::Reason;
 
-use ::tcp::{Error, Shutdown};
+use ::tcp::{Error, Instant, Shutdown};
 use libc::c_int;
 use sys::{Errno, streams};
 
@@ -16,7 +16,7 @@ use crate::tcp::clock::now;
 use crate::tcp::egress::Egress;
 use crate::tcp::info::name_of;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
-use crate::tcp::stream::Outcome;
+use crate::tcp::stream::{Outcome, Stream};
 
 /// `TCP_CC_INFO`
 const TCP_CC_INFO: c_int = 26;
@@ -69,6 +69,30 @@ impl<S: TcpStack> TcpSocket<S> {
         if outcome.needs_egress {
             self.find_way(host);
         }
+    }
+
+    /// Changes the connection, if there is one, and does what has to be done then. No lock may be
+    /// held.
+    pub(super) fn change_stream(
+        &'static self,
+        host: &Host<S>,
+        change: impl FnOnce(&mut Stream<S>, Instant),
+    ) {
+        let now = now();
+        let mut role = self.role.lock();
+        let Role::Stream(stream) = &mut *role else {
+            return;
+        };
+        change(stream, now);
+        let outcome = stream.settle(&self.core, now);
+        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
+        drop(role);
+        self.after(host, &outcome, sender);
+    }
+
+    /// What the program held is free: so many octets. The window opens.
+    pub(crate) fn release_held(&'static self, host: &Host<S>, len: usize) {
+        self.change_stream(host, |stream, now| stream.connection.release_held(now, len));
     }
 
     /// Finds out how segments reach the peer. A connection that has no way past the kernel any more

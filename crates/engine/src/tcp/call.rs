@@ -172,6 +172,9 @@ impl<S: TcpStack> TcpSocket<S> {
                 if self.interfaces.receive_present() > 0 && self.has_news(call, wanted) {
                     return None;
                 }
+                if self.unseen.has_any() {
+                    return Some(StreamOutcome::Again);
+                }
             }
             self.counters().rx_eagain.add_contended(1);
             return Some(call.end(Errno(libc::EAGAIN)));
@@ -184,6 +187,9 @@ impl<S: TcpStack> TcpSocket<S> {
             self.interfaces.poll();
             if self.has_news(call, wanted) {
                 return None;
+            }
+            if self.unseen.has_any() {
+                return self.show_first(call);
             }
             if self.is_idle(call) {
                 return Some(StreamOutcome::Idle);
@@ -245,9 +251,15 @@ impl<S: TcpStack> TcpSocket<S> {
             {
                 return None;
             }
+            if is_first && self.unseen.has_any() {
+                return Some(StreamOutcome::Again);
+            }
             return Some(call.end(Errno(libc::EAGAIN)));
         }
         call.polls += 1;
+        if self.unseen.has_any() {
+            return self.show_first(call);
+        }
         if self.is_idle(call) {
             return Some(StreamOutcome::Idle);
         }
@@ -267,6 +279,17 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         std::hint::spin_loop();
         None
+    }
+
+    /// Packets are to be shown before the call goes on, which waits: the caller does that. `None`:
+    /// the call has to end.
+    #[cold]
+    fn show_first(&self, call: &mut StreamCall) -> Option<StreamOutcome> {
+        let has_shown = std::mem::replace(&mut call.has_shown, true);
+        match has_shown && self.has_to_end(call) {
+            true => None,
+            false => Some(StreamOutcome::Again),
+        }
     }
 
     /// Whether a call that waits has the time to end other connections.
@@ -318,6 +341,10 @@ impl<S: TcpStack> TcpSocket<S> {
             0 => self.look() & (wanted | events::ALWAYS) != 0,
             len => self.shows_more_than(len),
         };
+        if self.unseen.has_any_before_sleep() {
+            let _ = sleep.end();
+            return Some(StreamOutcome::Again);
+        }
         let has_news = is_ready || self.waiting.is_called();
         if has_news || self.generation() != call.generation || self.is_committed() {
             let _ = sleep.end();

@@ -204,6 +204,12 @@ impl<S: TcpStack> TcpSocket<S> {
         if outcome.has_ended {
             self.globals.ended.add(self.into());
         }
+        if self.unseen.is_xtreme() {
+            self.note_news(outcome.is_unseen);
+        } else if outcome.is_unseen {
+            self.unseen
+                .add(self.into(), self.generation(), &self.interfaces);
+        }
         if outcome.events != 0 {
             self.readiness.announce(outcome.events);
         }

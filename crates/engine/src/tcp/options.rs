@@ -382,17 +382,10 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     fn change(&'static self, host: &Host<S>, option: SocketOption) {
-        let now = now();
-        let mut role = self.role.lock();
-        let Role::Stream(stream) = &mut *role else {
-            return;
-        };
         // The kernel has checked the range.
-        let _ = stream.connection.set_option(now, option);
-        let outcome = stream.settle(&self.core, now);
-        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
-        drop(role);
-        self.after(host, &outcome, sender);
+        self.change_stream(host, |stream, now| {
+            let _ = stream.connection.set_option(now, option);
+        });
     }
 
     /// Whether a connection of the socket is in user space.

@@ -157,22 +157,6 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
-impl<S: TcpStack> TcpSocket<S> {
-    /// What the program held is free: so many octets. The window opens.
-    pub(crate) fn release_held(&'static self, host: &Host<S>, len: usize) {
-        let now = now();
-        let mut role = self.role.lock();
-        let Role::Stream(stream) = &mut *role else {
-            return;
-        };
-        stream.connection.release_held(now, len);
-        let outcome = stream.settle(&self.core, now);
-        let sender = stream.egress.as_ref().map(|egress| *egress.sender);
-        drop(role);
-        self.after(host, &outcome, sender);
-    }
-}
-
 /// Whether a call that wanted no octets has waited in vain: to the kernel that is success.
 #[cold]
 fn ends_empty(outcome: &StreamOutcome, message: &Message<'_>) -> bool {
@@ -226,6 +210,9 @@ impl<S: Stack> Stream<S> {
         }
         if flags & libc::MSG_OOB != 0 {
             return Look::Over(self.read_urgent(message, flags));
+        }
+        if self.hides_data() {
+            return Look::Nothing;
         }
         let Ok(len) = message.total_len() else {
             return Look::Over(StreamOutcome::Kernel);

@@ -14,9 +14,11 @@ use crate::sockets::events;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::sockets::unseen::Unseen;
 use crate::tcp::globals::Globals;
 use crate::tcp::listen::Listening;
 use crate::tcp::listen::return_queue::Returning;
+use crate::tcp::shown_segments::ShownSegments;
 use crate::tcp::state::moving::Moving;
 use crate::tcp::state::waiting::Waiting;
 use crate::tcp::stream::Stream;
@@ -46,6 +48,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) waiting: Waiting,
     /// The life in which it has come to be known to the set of `destroyed.rs`.
     pub(super) watched: AtomicU32,
+    /// Who is to see what comes, and what is being shown.
+    pub(super) shown: Lock<ShownSegments>,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -85,10 +89,11 @@ impl<S: Stack> TcpSocket<S> {
         mode: ThreadMode,
         overflow: &'static SocketStats,
         shared: Option<Shared>,
+        unseen: &'static Unseen<S>,
     ) -> Self {
         Self {
             // Of a socket in user space the kernel socket knows nothing.
-            core: SocketCore::new(0, overflow, shared),
+            core: SocketCore::new(0, overflow, shared, unseen),
             role: Lock::new(mode, Role::None).ranked(Rank::Socket),
             globals,
             timer: OnceLock::new(),
@@ -99,6 +104,7 @@ impl<S: Stack> TcpSocket<S> {
             is_sharer: AtomicBool::new(false),
             waiting: Waiting::default(),
             watched: AtomicU32::new(0),
+            shown: Lock::new(mode, ShownSegments::default()),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -150,6 +156,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.has_listened.store(false, Ordering::Relaxed);
         self.is_sharer.store(false, Ordering::Relaxed);
         self.waiting.end();
+        self.shown.lock().callback = None;
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

@@ -18,6 +18,7 @@ use crate::sockets::events;
 use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
+use crate::sockets::unseen::Gate;
 use crate::tcp::arrivals::Arrivals;
 use crate::tcp::egress::{Egress, Headers};
 use crate::tcp::state::counted::Counted;
@@ -60,6 +61,8 @@ pub(super) struct Stream<S: Stack> {
     /// What was received is about to be taken by a call that has looked at it (`splice(2)`): others
     /// find nothing.
     pub(super) is_lent: bool,
+    /// Whether a function of the program's is to see first what has come.
+    pub(super) gate: Gate,
     pub(super) is_write_shut: bool,
     /// The application has let go.
     pub(super) orphan: Option<Orphan>,
@@ -123,6 +126,8 @@ pub(super) struct Outcome {
     pub(super) needs_egress: bool,
     /// The connection is over, and nobody has it.
     pub(super) has_ended: bool,
+    /// Something has come that the program is to see first.
+    pub(super) is_unseen: bool,
 }
 
 impl<S: Stack> Stream<S> {
@@ -155,6 +160,7 @@ impl<S: Stack> Stream<S> {
             is_asked_again: false,
             is_read_shut: false,
             is_lent: false,
+            gate: Gate::Open,
             is_write_shut: false,
             orphan: None,
             wait: Wait::Open,
@@ -254,6 +260,8 @@ impl<S: Stack> Stream<S> {
                 Event::FinWait2 => 0,
             };
         }
+        let is_unseen =
+            (core.unseen.is_shown() || self.gate != Gate::Open) && self.follow_gate(core);
         self.show_readiness(core);
         let is_over = self.is_over();
         let wake_up = if !is_over {
@@ -274,6 +282,7 @@ impl<S: Stack> Stream<S> {
             wake_up,
             needs_egress: !self.egress.as_ref().is_some_and(Egress::is_current),
             has_ended,
+            is_unseen,
         }
     }
 

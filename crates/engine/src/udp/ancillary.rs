@@ -34,6 +34,8 @@ impl Wants {
     const CLASS: u32 = 1 << 11;
     /// `UDP_GRO`
     const MERGED: u32 = 1 << 12;
+    /// A function of the program's is to see them first.
+    const SHOWN: u32 = 1 << 13;
 
     /// Nothing.
     pub(super) const NONE: Self = Self {
@@ -83,6 +85,25 @@ impl Wants {
     #[inline]
     pub(super) fn any(self) -> bool {
         self.bits != 0
+    }
+
+    /// Whether anything is to be told of a datagram when it is received.
+    #[inline]
+    pub(super) fn tells(self) -> bool {
+        self.bits & !Self::SHOWN != 0
+    }
+
+    /// Whether a function of the program's is to see datagrams before calls do.
+    pub(super) fn shown(self) -> bool {
+        self.has(Self::SHOWN)
+    }
+
+    pub(super) fn with_shown(self, shown: bool) -> Self {
+        let bits = if shown { Self::SHOWN } else { 0 };
+        Self {
+            bits: self.bits & !Self::SHOWN | bits,
+            ..self
+        }
     }
 
     fn has(self, bits: u32) -> bool {
@@ -145,6 +166,11 @@ impl Facts {
 }
 
 impl Facts {
+    /// When it came, since 1970, if that was asked for; else 0.
+    pub(super) fn stamp_nsec(&self) -> u64 {
+        self.stamp_nsec
+    }
+
     /// Index of the interface by which it came, or 0.
     pub(super) fn interface(&self) -> u32 {
         self.interface

@@ -144,12 +144,12 @@ impl Waiting {
         Ok(Self::OutOfPool { sender, packet })
     }
 
-    /// Its payload, for who holds it.
+    /// Its payload, for who holds it, where it is.
     pub(super) fn into_payload(self, pool: &'static FramePool) -> payload::Received {
         match self {
             Self::InFrame(received) => {
                 let (start, len) = (received.payload_offset, received.payload_len);
-                payload::Received::of_frame(pool, received.into_frame(), start, len)
+                payload::Received::in_frame(pool, received.into_frame(), start, len)
             }
             Self::OutOfPool { sender, packet } => payload::Received::Copy {
                 start: sender.headers_len(),

@@ -4,6 +4,7 @@ mod answers;
 mod merged;
 pub(super) mod receive_queue;
 mod received_info;
+mod unseen;
 
 use std::sync::atomic::Ordering;
 
@@ -21,8 +22,68 @@ use crate::sockets::stack::Stack;
 use crate::udp::ancillary::Wants;
 use crate::udp::datagram::{Received, Waiting, payload};
 use crate::udp::queue::receive_queue::ReceiveQueue;
-use crate::udp::socket::UdpSocket;
+use crate::udp::socket::{UdpSocket, UdpStack};
 use crate::udp::truesize::truesize;
+
+impl<S: UdpStack> UdpSocket<S> {
+    /// Queues a datagram that came past the kernel; gives it back when the queue is full.
+    #[inline]
+    pub(super) fn queue(&'static self, received: Received, interface: u32) -> Result<(), Received> {
+        let len = received.len();
+        let mut queue = self.receive.lock();
+        if !queue.has_room(truesize(len)) {
+            queue.drops = queue.drops.wrapping_add(1);
+            self.count_dropped(len);
+            return Err(received);
+        }
+        if queue.wants.any() || self.pool.is_scarce() {
+            let is_unseen = self.push_with_facts(&mut queue, received, interface)?;
+            if is_unseen {
+                drop(queue);
+                self.readiness.announce(events::IN);
+                return Ok(());
+            }
+        } else {
+            queue.push(Waiting::InFrame(received), len);
+        }
+        self.queue_changed(&queue);
+        let counters = self.counters();
+        let waiting = queue.datagrams.len() as u64;
+        counters.rx_queue_packets_max.raise_to(waiting);
+        counters.rx_queue_bytes_max.raise_to(queue.bytes as u64);
+        drop(queue);
+        self.readiness.announce(events::IN);
+        Ok(())
+    }
+
+    /// Queues a datagram of which there is something to tell, or whose frame is needed. Whether it
+    /// is to be shown first.
+    #[inline(never)]
+    fn push_with_facts(
+        &'static self,
+        queue: &mut ReceiveQueue,
+        received: Received,
+        interface: u32,
+    ) -> Result<bool, Received> {
+        let len = received.len();
+        let wants = queue.wants.tells();
+        let facts = wants.then(|| self.facts_of(queue, &received, interface));
+        let waiting = if self.pool.is_scarce() {
+            Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
+        } else {
+            Waiting::InFrame(received)
+        };
+        if queue.wants.shown() {
+            self.push_to_be_shown(queue, waiting, facts);
+            return Ok(true);
+        }
+        if let Some(facts) = facts {
+            queue.facts.push_back(facts);
+        }
+        queue.push(waiting, len);
+        Ok(false)
+    }
+}
 
 impl<S: Stack> UdpSocket<S> {
     /// What the socket is ready for: what a sleeper must ask after it has registered.
@@ -57,6 +118,7 @@ impl<S: Stack> UdpSocket<S> {
     /// The socket begins another life, in which nothing is to be told of datagrams.
     pub(super) fn tell_nothing(&self) {
         let mut queue = self.receive.lock();
+        queue.wants = Wants::NONE;
         queue.set_wants(Wants::NONE);
         (queue.drops, queue.kernel_drops) = (0, 0);
     }
@@ -70,54 +132,6 @@ impl<S: Stack> UdpSocket<S> {
             .max(self.receive_bytes_min);
         self.receive.lock().limit_bytes = limit;
         self.counters().rx_queue_bytes_limit.set(limit as u64);
-    }
-
-    /// Queues a datagram that came past the kernel; gives it back when the queue is full.
-    #[inline]
-    pub(super) fn queue(&self, received: Received, interface: u32) -> Result<(), Received> {
-        let len = received.len();
-        let mut queue = self.receive.lock();
-        if !queue.has_room(truesize(len)) {
-            queue.drops = queue.drops.wrapping_add(1);
-            self.count_dropped(len);
-            return Err(received);
-        }
-        if queue.wants.any() || self.pool.is_scarce() {
-            self.push_with_facts(&mut queue, received, interface)?;
-        } else {
-            queue.push(Waiting::InFrame(received), len);
-        }
-        self.queue_changed(&queue);
-        let counters = self.counters();
-        let waiting = queue.datagrams.len() as u64;
-        counters.rx_queue_packets_max.raise_to(waiting);
-        counters.rx_queue_bytes_max.raise_to(queue.bytes as u64);
-        drop(queue);
-        self.readiness.announce(events::IN);
-        Ok(())
-    }
-
-    /// Queues a datagram of which there is something to tell, or whose frame is needed.
-    #[inline(never)]
-    fn push_with_facts(
-        &self,
-        queue: &mut ReceiveQueue,
-        received: Received,
-        interface: u32,
-    ) -> Result<(), Received> {
-        let len = received.len();
-        let wants = queue.wants.any();
-        let facts = wants.then(|| self.facts_of(queue, &received, interface));
-        let waiting = if self.pool.is_scarce() {
-            Waiting::out_of_pool(received, self.pool).inspect_err(|_| self.count_dropped(len))?
-        } else {
-            Waiting::InFrame(received)
-        };
-        if let Some(facts) = facts {
-            queue.facts.push_back(facts);
-        }
-        queue.push(waiting, len);
-        Ok(())
     }
 
     /// Under the queue's lock.
@@ -147,7 +161,7 @@ impl<S: Stack> UdpSocket<S> {
         if message.takes_packets(flags) {
             return self.take_whole(&mut queue, message, hit);
         }
-        if queue.wants.any() {
+        if queue.wants.tells() {
             return self.take_told(&mut queue, message, flags, hit);
         }
         let oldest = queue.datagrams.front()?;

@@ -116,6 +116,11 @@ impl<S: Stack> UdpSocket<S> {
                 // What came before the call may lie behind others' frames, or in another ring.
                 self.interfaces.receive_present();
             }
+            if self.unseen.has_any()
+                && let Some(outcome) = self.show_first(call, message, flags)
+            {
+                return outcome;
+            }
             if self.readiness.now() & events::IN != 0 && polls % POLLS_PER_CHECK != 0 {
                 continue;
             }
@@ -248,6 +253,26 @@ impl<S: Stack> UdpSocket<S> {
         direct.and_then(|direct| direct.result).ok_or(frames)
     }
 
+    /// Packets are to be shown before the call goes on: the caller does that. A call that does not
+    /// wait has it done once.
+    #[cold]
+    fn show_first(
+        &self,
+        call: &mut RecvCall,
+        message: &mut Message<'_>,
+        flags: c_int,
+    ) -> Option<RecvOutcome> {
+        let has_shown = std::mem::replace(&mut call.has_shown, true);
+        match (has_shown, call.blocking) {
+            (false, _) => Some(RecvOutcome::Again),
+            (true, false) => None,
+            (true, true) => Some(match self.must_end(call) {
+                Some(errno) => self.last_look(call, message, flags, errno),
+                None => RecvOutcome::Again,
+            }),
+        }
+    }
+
     /// Whether the descriptor was closed since the call began, or before.
     #[inline]
     fn is_another_life(&self, call: &RecvCall) -> bool {
@@ -329,6 +354,10 @@ impl<S: Stack> UdpSocket<S> {
         sleep.settle(again);
         self.recall_from_descendants();
         self.interfaces.poll_all_rings();
+        if self.unseen.has_any_before_sleep() {
+            let _ = sleep.end();
+            return RecvOutcome::Again;
+        }
         if self.look() & events::IN != 0 {
             let _ = sleep.end();
             if self.os_polls.kernel_is_first() {

@@ -28,6 +28,7 @@ impl<S: Stack> UdpSocket<S> {
     pub(crate) fn hand_over_queue(&self, host: &Host<S>) {
         // Nobody would ask for it any more.
         let _ = self.take_postponed_error();
+        self.show_nothing_more();
         if self.readiness.now() & events::IN == 0 {
             return;
         }

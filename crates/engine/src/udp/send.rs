@@ -298,7 +298,7 @@ impl<S: UdpStack> UdpSocket<S> {
     /// Finds out where datagrams to an address go, and remembers it unless it holds for a moment
     /// only.
     #[cold]
-    fn resolve(
+    pub(super) fn resolve(
         &self,
         host: &Host<S>,
         mut send: LockGuard<'_, SendState<S>>,

@@ -20,6 +20,7 @@ use crate::sockets::host::Host;
 use crate::sockets::shared::Shared;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{SocketWatcher, Stack};
+use crate::sockets::unseen::Unseen;
 use crate::udp::datagram::Received;
 use crate::udp::destination::SendState;
 use crate::udp::os_polls::OsPolls;
@@ -62,11 +63,12 @@ impl<S: Stack> UdpSocket<S> {
         settings: &Settings,
         overflow: &'static SocketStats,
         shared: Option<Shared>,
+        unseen: &'static Unseen<S>,
     ) -> Self {
         let mode = settings.thread_mode;
         Self {
             // The kernel socket knows when sending is possible, and of errors.
-            core: SocketCore::new(events::OUT, overflow, shared),
+            core: SocketCore::new(events::OUT, overflow, shared, unseen),
             receive: Lock::new(mode, ReceiveQueue::new()).ranked(Rank::Socket),
             os_polls: OsPolls::default(),
             send: Lock::new(mode, SendState::default()),
@@ -124,6 +126,9 @@ impl<S: Stack> UdpSocket<S> {
         self.send.lock().start_afresh(self.rings);
         self.refresh_receive_limit();
         self.tell_nothing();
+        if self.core.unseen.is_xtreme() {
+            self.wait_at_ring();
+        }
         self.core.begin();
     }
 
@@ -146,18 +151,6 @@ impl<S: Stack> UdpSocket<S> {
         self.send.lock().forget_destinations();
         self.leave_queue();
         self.core.leave();
-    }
-
-    /// A datagram came past the kernel. `Err`: the queue is full.
-    #[inline]
-    pub(crate) fn deliver(
-        &self,
-        datagram: &UdpDatagram,
-        frame: Frame,
-        arrival: Arrival,
-    ) -> Result<(), Frame> {
-        self.queue(Received::new(frame, datagram, arrival), arrival.interface)
-            .map_err(Received::into_frame)
     }
 
     /// The kernel has accepted an `IP_MULTICAST_IF`. It tells nobody of an index later, so it is
@@ -189,6 +182,20 @@ impl<S: Stack> UdpSocket<S> {
     /// Addresses or options have changed that the headers of sent packets show.
     pub(crate) fn forget_destinations(&self) {
         self.send.lock().forget_destinations();
+    }
+}
+
+impl<S: UdpStack> UdpSocket<S> {
+    /// A datagram came past the kernel. `Err`: the queue is full.
+    #[inline]
+    pub(crate) fn deliver(
+        &'static self,
+        datagram: &UdpDatagram,
+        frame: Frame,
+        arrival: Arrival,
+    ) -> Result<(), Frame> {
+        self.queue(Received::new(frame, datagram, arrival), arrival.interface)
+            .map_err(Received::into_frame)
     }
 }
 

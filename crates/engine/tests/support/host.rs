@@ -25,6 +25,7 @@ pub fn settings() -> Settings {
         memory: vma_config::MemoryKind::Ordinary,
         memory_is_asked_for: false,
         offloaded_sockets: true,
+        socketxtreme: false,
         thread_mode: ThreadMode::SpinLock,
         rx_poll: 0,
         receive_bytes_min: 65_536,

@@ -1,6 +1,7 @@
 //! The receiving ring of a socket.
 
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 
 use dev_core::{Flow, Steering};
 
@@ -36,6 +37,11 @@ impl<S: Receiver> OwnRing<S> {
 }
 
 impl<S: Receiver> Interface<S> {
+    /// Descriptors that become readable when packets wait in a ring.
+    pub fn ring_wait_fds(&self, ring: usize) -> impl Iterator<Item = RawFd> {
+        self.receivers.get(ring).wait_fds()
+    }
+
     /// How sockets choose the ring by which they receive, if they do not say.
     pub fn receiving_policy(&self) -> RingPolicy {
         self.receiving_policy

@@ -20,6 +20,22 @@ impl<P: Payload> Connection<P> {
         }
     }
 
+    /// Takes the next received data out for who looks at it first: it is held until it is
+    /// [put back](Self::put_back) or [free](Self::release_held). `None`: there is none.
+    pub fn lift_payload(&mut self) -> Option<P> {
+        let payload = self.receiver.queue.pop()?;
+        self.receiver.window.hold(octets(payload.as_ref().len()));
+        Some(payload)
+    }
+
+    /// What was [taken out](Self::lift_payload) is next again, unless nobody will read it.
+    pub fn put_back(&mut self, payload: P) {
+        self.receiver.window.release(octets(payload.as_ref().len()));
+        if !self.receiver.is_discarding {
+            self.receiver.queue.push_first(payload);
+        }
+    }
+
     /// What was [held](Self::hold_payload) is free: so many octets.
     pub fn release_held(&mut self, now: Instant, len: usize) {
         self.receiver.window.release(octets(len));

@@ -60,6 +60,16 @@ impl<P: Payload> ReceiveQueue<P> {
         }
     }
 
+    /// Puts data in front of all other.
+    pub(crate) fn push_first(&mut self, payload: P) {
+        self.len = self.len.saturating_add(octets(payload.as_ref().len()));
+        self.footprint = self.footprint.saturating_add(octets(payload.footprint()));
+        if let Some(second) = self.first.replace(payload) {
+            self.rest.get_or_insert_default().push_front(second);
+            self.more = self.more.saturating_add(1);
+        }
+    }
+
     /// Lets data share memory with the data before it, until the handles keep at most `footprint`
     /// octets (`tcp_collapse`).
     pub(crate) fn collapse(&mut self, footprint: usize) {

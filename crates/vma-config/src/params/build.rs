@@ -19,8 +19,6 @@ pub(super) const ONE_POOL: &str =
 pub(super) const NO_PREFETCH: &str =
     "frames are in the cache when they are filled: the one that came back last is taken first";
 pub(super) const NO_NEIGHBOURS: &str = "the kernel resolves and confirms neighbours";
-pub(super) const NEEDS_SOCKETXTREME: &str =
-    "the SocketXtreme calls of vma_extra.h are not built yet";
 
 impl Parameter {
     pub(super) const fn new(name: &'static str, label: &'static str, kind: Kind) -> Self {

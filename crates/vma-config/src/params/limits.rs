@@ -1,6 +1,6 @@
 //! Neighbour resolution, packet sizes and compatibility switches.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NEEDS_SOCKETXTREME, NO_NEIGHBOURS, choice, flag, number};
+use super::build::{ANY_U32, NEEDS_RDMA, NO_NEIGHBOURS, choice, flag, number};
 use super::{Choice, Form, Parameter};
 
 const CONGESTION: &[Choice] = &[
@@ -48,7 +48,6 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
         "Packets to the neighbour wait meanwhile.",
     ),
     flag("VMA_SOCKETXTREME", "SocketXtreme mode", false)
-        .no_effect(NEEDS_SOCKETXTREME)
         .about(
             "Receive through the SocketXtreme calls instead of the socket calls.",
             "Presets VMA_RX_WRE to 1024 and VMA_GRO_STREAMS_MAX to 0, and turns draining by the \

@@ -57,6 +57,7 @@ const WORKING: &[&str] = &[
     "VMA_INTERNAL_THREAD_ARM_CQ",
     "VMA_THREAD_MODE",
     "VMA_MEM_ALLOC_TYPE",
+    "VMA_SOCKETXTREME",
     "VMA_MTU",
     "VMA_MSS",
     "VMA_TCP_CC_ALGO",

@@ -40,7 +40,7 @@ impl<S: Stack> Stream<S> {
             if is_read_shut {
                 bits |= events::IN | events::RDHUP;
             }
-            if connection.is_readable() {
+            if connection.is_readable() && !self.gate.hides() {
                 bits |= events::IN;
             }
             if is_write_shut || connection.is_writable() {

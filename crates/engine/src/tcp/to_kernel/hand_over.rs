@@ -46,9 +46,10 @@ impl<S: TcpStack> TcpSocket<S> {
         // What has come is acknowledged, perhaps.
         self.interfaces.drain();
         let mut role = self.role.lock();
-        let Role::Stream(stream) = std::mem::replace(&mut *role, Role::None) else {
+        let Role::Stream(mut stream) = std::mem::replace(&mut *role, Role::None) else {
             return;
         };
+        stream.end_showing(&self.shown.lock());
         *role = Role::Moving(Box::new(Moving {
             local: stream.local,
             peer: stream.peer,

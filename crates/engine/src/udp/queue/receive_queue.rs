@@ -7,6 +7,7 @@ use dev_core::FramePool;
 use crate::udp::ancillary::{Facts, Wants};
 use crate::udp::datagram::Waiting;
 use crate::udp::queue::answers::Answers;
+use crate::udp::queue::unseen::UnseenDatagrams;
 use crate::udp::truesize::truesize;
 
 /// Datagrams for which a queue keeps room when its socket is closed.
@@ -31,6 +32,8 @@ pub(in crate::udp) struct ReceiveQueue {
     pub(in crate::udp) charged_bytes: usize,
     /// `SO_RCVBUF` as the kernel reports it.
     pub(in crate::udp) limit_bytes: usize,
+    /// What a function of the program's is to see first. It stays with the object.
+    pub(in crate::udp) unseen: Option<Box<UnseenDatagrams>>,
 }
 
 impl ReceiveQueue {
@@ -45,6 +48,7 @@ impl ReceiveQueue {
             bytes: 0,
             charged_bytes: 0,
             limit_bytes: 0,
+            unseen: None,
         }
     }
 
@@ -52,7 +56,7 @@ impl ReceiveQueue {
     /// (`__udp_enqueue_schedule_skb`, net/ipv4/udp.c).
     #[inline]
     pub(in crate::udp) fn has_room(&self, charge: usize) -> bool {
-        self.charged_bytes + charge <= self.limit_bytes || self.datagrams.is_empty()
+        self.charged_bytes + charge <= self.limit_bytes || self.charged_bytes == 0
     }
 
     #[inline]
@@ -65,7 +69,7 @@ impl ReceiveQueue {
     #[inline]
     pub(in crate::udp) fn pop(&mut self) -> Option<Waiting> {
         let oldest = self.datagrams.pop_front()?;
-        if self.wants.any() {
+        if self.wants.tells() {
             self.facts.pop_front();
         }
         let len = oldest.len();
@@ -77,8 +81,8 @@ impl ReceiveQueue {
     /// The program is to be told other things of datagrams. Of those that wait nothing more is
     /// known.
     pub(in crate::udp) fn set_wants(&mut self, wants: Wants) {
-        self.wants = wants;
-        if wants.any() {
+        self.wants = wants.with_shown(self.wants.shown());
+        if wants.tells() {
             self.facts.resize(self.datagrams.len(), Facts::default());
         } else {
             self.facts.clear();
@@ -87,6 +91,7 @@ impl ReceiveQueue {
 
     /// Empties the queue.
     pub(in crate::udp) fn clear(&mut self, pool: &FramePool) {
+        self.forget_unseen(pool);
         self.datagrams
             .drain(..)
             .for_each(|waiting| waiting.release(pool));

@@ -1,24 +1,11 @@
-//! The extra API (`mellanox/vma_extra.h`), as a C program uses it that was compiled against the
-//! header that is shipped.
+//! The table, packets that are received without a copy, rules and threads.
 
-use testkit::{Comparison, Namespaces, Pair, Skip, c_program_with, echo_streams, or_skip};
+use testkit::{Comparison, c_program_with, or_skip};
 
-const ECHO_PORT: u16 = 7103;
+use crate::{HEADERS, said_in, with_echo};
 
-const HEADERS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../packaging/include");
-
-/// What a case says with the library.
 fn said(comparison: &Comparison, case: &str) -> String {
-    said_in(comparison, case, &[])
-}
-
-fn said_in(comparison: &Comparison, case: &str, environment: &[(&str, &str)]) -> String {
-    let program = c_program_with("extra_api", &[HEADERS]);
-    let finished = comparison
-        .preloaded(&program, &[case], environment)
-        .unwrap();
-    assert!(finished.status.success(), "{}", finished.stdout);
-    finished.stdout
+    said_in(comparison, "extra_api", case, &[])
 }
 
 #[test]
@@ -29,13 +16,12 @@ fn the_table_is_found_and_tells_the_truth() {
     assert_eq!(bare.stdout, "no table\n");
     assert_eq!(
         said(&comparison, "table"),
-        "mask 0x3e\n\
+        "mask 0x13fff\n\
          of a socket: 0\n\
          the same 1\n\
          no room: -1 EBADF\n\
          no length: -1 EBADF\n\
          not supported: -1 EOPNOTSUPP\n\
-         nor this: -1 EOPNOTSUPP\n\
          end of table\n"
     );
 }
@@ -45,8 +31,7 @@ fn datagrams_are_received_without_a_copy() {
     let comparison = or_skip!(Comparison::new());
     assert_eq!(
         said(&comparison, "datagrams"),
-        "mask 0x3e\n\
-         small: -1 ENOBUFS\n\
+        "small: -1 ENOBUFS\n\
          no room: -1 ENOBUFS\n\
          first: 20\n  flags 0x40000, from port known, 16\n  \
          1 packets, the first of 1 parts, 20 octets: abcdefgh\n\
@@ -70,15 +55,8 @@ fn datagrams_are_received_without_a_copy() {
 #[test]
 fn a_program_may_hold_more_than_there_are_frames() {
     let comparison = or_skip!(Comparison::new());
-    let expected = "mask 0x3e\nheld 12000, wrong 0\nend of hoarded\n";
+    let expected = "held 12000, wrong 0\nend of hoarded\n";
     assert_eq!(said(&comparison, "hoarded"), expected);
-}
-
-/// With somebody who sends back what streams bring.
-fn with_echo() -> Result<Comparison, Skip> {
-    let pair = Namespaces::pair()?;
-    echo_streams(&pair.a, Pair::ADDRESS_A, ECHO_PORT).unwrap();
-    Ok(Comparison::over(pair))
 }
 
 #[test]
@@ -86,8 +64,7 @@ fn streams_are_received_without_a_copy() {
     let comparison = or_skip!(with_echo());
     assert_eq!(
         said(&comparison, "streams"),
-        "mask 0x3e\n\
-         first: 8\n  flags 0x40000, from port unknown, 0\n  \
+        "first: 8\n  flags 0x40000, from port unknown, 0\n  \
          1 packets, the first of 1 parts, 8 octets: question\n\
          nothing: -1 EAGAIN\n\
          free: 0\n\
@@ -103,8 +80,7 @@ fn what_is_held_keeps_the_window_closed() {
     let comparison = or_skip!(with_echo());
     assert_eq!(
         said(&comparison, "window"),
-        "mask 0x3e\n\
-         as much as the buffer has room for 1\n\
+        "as much as the buffer has room for 1\n\
          free: 0\n\
          the window is open again 1\n\
          end of window\n"
@@ -117,8 +93,7 @@ const KERNELS: &str = "  flags 0, from port known, 16\n  free: -1 EINVAL\n";
 
 fn settings(by_default: &str, others: &str) -> String {
     format!(
-        "mask 0x3e\n\
-         no rule: -1 EINVAL\n\
+        "no rule: -1 EINVAL\n\
          nothing: -1 EINVAL\n\
          by default: 20\n{by_default}\
          a rule: 0\n\
@@ -140,6 +115,43 @@ fn rules_and_threads_decide_over_new_sockets() {
     let comparison = or_skip!(Comparison::new());
     assert_eq!(said(&comparison, "settings"), settings(OURS, OURS));
     let off = [("VMA_OFFLOADED_SOCKETS", "0")];
-    let said = said_in(&comparison, "settings", &off);
+    let said = said_in(&comparison, "extra_api", "settings", &off);
     assert_eq!(said, settings(KERNELS, KERNELS));
+}
+
+#[test]
+fn the_headers_of_what_is_sent_are_told() {
+    let comparison = or_skip!(with_echo());
+    assert_eq!(
+        said(&comparison, "headers"),
+        "no peer: -1 ENOTCONN\n\
+         length: 0\n\
+         42 octets\n\
+         no room: -1 ENOBUFS\n\
+         headers: 0\n\
+         42 octets, of IPv4 1, of UDP 1, from self 1, to the peer 1\n\
+         no length: -1 EINVAL\n\
+         no socket: -1 EINVAL\n\
+         of a stream: 0\n\
+         34 octets, of TCP 1\n\
+         end of headers\n"
+    );
+}
+
+#[test]
+fn rings_are_of_packets() {
+    let comparison = or_skip!(Comparison::new());
+    assert_eq!(
+        said(&comparison, "profiles"),
+        "packets: 0\n\
+         again: 0\n\
+         the same 1, a key 1\n\
+         memory of the program's: -1 EOPNOTSUPP\n\
+         no key: -1 EINVAL\n\
+         no profile: -1 EINVAL\n\
+         a ring of its own: 0\n\
+         of no profile: -1 EINVAL\n\
+         received: 20\n  abcdefgh\n\
+         end of profiles\n"
+    );
 }
