@@ -3,6 +3,7 @@
 mod app;
 mod draw;
 mod history;
+mod input;
 mod terminal;
 mod theme;
 
@@ -11,13 +12,13 @@ use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event;
 use stats::{ControlError, ProcessInfo, Reader, Request, ask, find_processes};
 
 use crate::cli::{Options, Process};
 use crate::sample::Sample;
 use crate::source::{End, Source, SourceError};
 use app::{Action, App, Followed, Tab};
+use input::Input;
 use terminal::Screen;
 use theme::Theme;
 
@@ -52,6 +53,7 @@ pub(crate) fn run(
     interrupts: &Receiver<()>,
 ) -> Result<End, ScreenError> {
     let mut screen = Screen::open()?;
+    let input = Input::open()?;
     let app = App::new(
         source.process().clone(),
         options.interval,
@@ -71,25 +73,27 @@ pub(crate) fn run(
     loop {
         is_current &= !shown.look()?;
         is_current &= !shown.app.forget_message();
-        if !is_current {
-            screen.draw(&mut shown.app)?;
-            is_current = true;
-        }
-        if interrupts.try_recv() != Err(TryRecvError::Empty) {
+        if input::is_gone() || interrupts.try_recv() != Err(TryRecvError::Empty) {
             return Ok(End::Interrupt);
         }
-        let wait = shown.due.saturating_duration_since(Instant::now());
-        if !event::poll(wait.min(PATIENCE))? {
-            continue;
+        if !is_current {
+            match screen.draw(&mut shown.app) {
+                Err(_) if input::is_gone() => return Ok(End::Interrupt),
+                drawn => drawn?,
+            }
+            is_current = true;
         }
+        let wait = shown.due.saturating_duration_since(Instant::now());
+        let mut event = input.wait(wait.min(PATIENCE))?;
         // All that has come, before the next drawing.
-        while event::poll(Duration::ZERO)? {
+        while let Some(come) = event {
             is_current = false;
-            match shown.app.handle(&event::read()?) {
+            match shown.app.handle(&come) {
                 Some(Action::Quit) => return Ok(End::Cycles),
                 Some(action) => shown.act(action),
                 None => {}
             }
+            event = input.wait(Duration::ZERO)?;
         }
     }
 }

@@ -8,8 +8,8 @@ use stats::{Capacity, Identity, Segment, SocketSlot};
 
 mod support;
 
-use support::Terminal;
 use support::publisher::{self, Publisher};
+use support::{Controls, Terminal};
 
 const CAPACITY: Capacity = Capacity {
     sockets: 4,
@@ -143,5 +143,23 @@ fn a_signal_ends_it_and_restores_the_terminal() {
         let killed = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(killed.success());
         assert!(terminal.ended());
+    }
+}
+
+/// With the signal that a terminal's end is to those whom it controls, and without.
+#[test]
+fn it_ends_with_its_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let _published = publish(dir.path());
+    let program = Path::new(env!("CARGO_BIN_EXE_vma_stats"));
+    let arguments = ["-k", dir.path().to_str().unwrap(), "-i", "0.1"];
+    for controls in [Controls::Yes, Controls::No] {
+        let mut terminal = Terminal::start_as(controls, program, &arguments, 80, 24);
+        terminal.wait_for(|text| text.contains("because of"));
+        let status = terminal.hang_up();
+        assert!(
+            status.is_some_and(|status| status.success()),
+            "{controls:?}: {status:?}"
+        );
     }
 }
