@@ -127,7 +127,8 @@ impl Shown<'_> {
         if is_wanted && now >= self.listing_due {
             self.listing_due = now + LISTING_INTERVAL;
             self.list();
-            self.look_at_others();
+            // Those that are new; the others have their own time.
+            self.look_at_others(Duration::MAX);
         }
         if now < self.due {
             return Ok(false);
@@ -137,7 +138,7 @@ impl Shown<'_> {
             return Ok(false);
         }
         if is_wanted {
-            self.look_at_others();
+            self.look_at_others(self.app.interval / 2);
         }
         if self.app.ended.is_some() {
             return Ok(is_wanted);
@@ -170,8 +171,10 @@ impl Shown<'_> {
         }
     }
 
-    /// Takes a sample of each of the others. Those that have ended are gone from the screens.
-    fn look_at_others(&mut self) {
+    /// Takes a sample of each of the others but of those whose last one is younger than this: two
+    /// looks in a moment would show that nothing happens. Those that have ended are gone from the
+    /// screens.
+    fn look_at_others(&mut self, age_min: Duration) {
         self.others.retain(|_, reader| reader.is_live());
         let others = &self.others;
         let is_known = |process: &ProcessInfo| {
@@ -180,13 +183,18 @@ impl Shown<'_> {
         };
         self.app.others.retain(|other| is_known(&other.process));
         for reader in self.others.values() {
+            let pid = reader.process().pid;
+            let known = self.app.others.iter_mut();
+            let known = known.into_iter().find(|other| other.process.pid == pid);
+            let latest = known.as_ref().and_then(|other| other.history.latest());
+            if latest.is_some_and(|sample| sample.age() < age_min) {
+                continue;
+            }
             // Of a file that is being damaged there is nothing to see.
             let Ok(sample) = Sample::take(reader, &self.options.sockets) else {
                 continue;
             };
-            let pid = reader.process().pid;
-            let known = self.app.others.iter_mut();
-            match known.into_iter().find(|other| other.process.pid == pid) {
+            match known {
                 Some(other) => other.history.push(sample),
                 None => {
                     let mut other = Followed {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use stats::{Capacity, Identity, Segment, SocketSlot};
@@ -94,7 +95,16 @@ fn ctrl_c_ends_it_and_restores_the_terminal() {
 #[test]
 #[ignore = "started by the tests that need a process to end"]
 fn publisher() {
-    publisher::publish_until_killed(publish);
+    publisher::publish_until_killed(|dir| {
+        let (segment, socket) = publish(dir);
+        std::thread::spawn(move || {
+            loop {
+                socket.rx_packets.add(100);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        segment
+    });
 }
 
 /// The process is gone in a moment, without a word. What it did stays to be looked at.
@@ -162,4 +172,27 @@ fn it_ends_with_its_terminal() {
             "{controls:?}: {status:?}"
         );
     }
+}
+
+/// Other processes are looked for now and then, and looked at once an interval all the same.
+#[test]
+fn rates_of_other_processes_are_those_of_an_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let _published = publish(dir.path());
+    let publisher = Publisher::start(dir.path());
+    let mut terminal = start(dir.path(), &["-i", "0.5"], 100, 24);
+    let pid = publisher.id().to_string();
+    let rate = |text: &str| -> Option<u32> {
+        let row = text.lines().find(|line| line.contains(&pid))?;
+        let rate = row.split_whitespace().nth(3)?;
+        rate.parse().ok().or(rate.contains('k').then_some(1000))
+    };
+    terminal.wait_for(|text| rate(text).is_some_and(|rate| rate > 0));
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        let text = terminal.look(Duration::from_millis(50));
+        assert!(rate(&text).is_some_and(|rate| rate > 50), "{text}");
+    }
+    terminal.press("q");
+    assert!(terminal.ended());
 }

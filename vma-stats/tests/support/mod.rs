@@ -119,9 +119,15 @@ impl Terminal {
         let end = Instant::now() + Duration::from_secs(30);
         while !what(&self.text()) {
             assert!(Instant::now() < end, "still:\n{}", self.text());
-            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(50)) {
-                self.screen.process(&bytes);
-            }
+            self.look(Duration::from_millis(50));
+        }
+        self.text()
+    }
+
+    /// What the screen shows when something has come, or after this time.
+    pub(crate) fn look(&mut self, time: Duration) -> String {
+        if let Ok(bytes) = self.output.recv_timeout(time) {
+            self.screen.process(&bytes);
         }
         self.text()
     }
