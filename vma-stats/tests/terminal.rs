@@ -135,7 +135,7 @@ fn several_processes_are_shown() {
     let shows_both = |text: &str| pids.iter().all(|pid| text.contains(pid));
     terminal.wait_for(|text| text.contains("2 processes") && shows_both(text));
     terminal.press("a");
-    terminal.wait_for(|text| text.contains("2 of 2 UDP sockets") && shows_both(text));
+    terminal.wait_for(|text| text.contains("2 of 2 sockets") && shows_both(text));
     publisher.kill();
     terminal.wait_for(|text| !text.contains(&pids[0]) || text.contains("ended"));
     terminal.press("q");
