@@ -1,6 +1,7 @@
 //! The screens: what the program shows on a terminal.
 
 mod app;
+mod cpu_share;
 mod draw;
 mod history;
 mod input;
@@ -16,6 +17,7 @@ use stats::{ControlError, ProcessInfo, Reader, Request, ask, find_processes};
 
 use crate::cli::{Options, Process};
 use crate::sample::Sample;
+use crate::select::select;
 use crate::source::{End, Source, SourceError};
 use app::{Action, App, Followed, Tab};
 use input::Input;
@@ -141,7 +143,7 @@ impl Shown<'_> {
             self.look_at_others(self.app.interval / 2);
         }
         if self.app.ended.is_some() {
-            return Ok(is_wanted);
+            return Ok(is_wanted | self.follow_restart());
         }
         if let Source::Live { reader, .. } = &self.source
             && !reader.is_live()
@@ -154,6 +156,21 @@ impl Shown<'_> {
             None => self.app.ended = Some("end of the recording"),
         }
         Ok(true)
+    }
+
+    /// Where a name was asked for, the program that has it now is shown. Whether it is another.
+    fn follow_restart(&mut self) -> bool {
+        if self.options.replay.is_some() || !matches!(self.options.process, Process::Name(_)) {
+            return false;
+        }
+        let Ok(reader) = select(self.options) else {
+            return false;
+        };
+        let is_new = *reader.process() != self.app.current.process;
+        if is_new {
+            self.act(Action::Open(reader.process().pid));
+        }
+        is_new
     }
 
     /// Finds the processes that publish beside the chosen one.
@@ -197,14 +214,15 @@ impl Shown<'_> {
             match known {
                 Some(other) => other.history.push(sample),
                 None => {
-                    let mut other = Followed {
-                        process: reader.process().clone(),
-                        history: history::History::default(),
-                    };
+                    let mut other = Followed::new(reader.process().clone());
                     other.history.push(sample);
                     self.app.others.push(other);
                 }
             }
+        }
+        let all = std::iter::once(&mut self.app.current).chain(&mut self.app.others);
+        for followed in all {
+            followed.look_at_cpu();
         }
         self.app.arrange();
     }

@@ -56,9 +56,9 @@ fn keys_and_sizes_are_followed_and_the_terminal_is_restored() {
     terminal.press("\x1b");
     terminal.wait_for(|text| text.contains("detail"));
     terminal.press("?");
-    terminal.wait_for(|text| text.contains("filter sockets"));
+    terminal.wait_for(|text| text.contains("asks first"));
     terminal.press("x");
-    terminal.wait_for(|text| !text.contains("filter sockets"));
+    terminal.wait_for(|text| !text.contains("asks first"));
     terminal.press("8");
     let pid = std::process::id().to_string();
     terminal.wait_for(|text| text.contains("program") && text.matches(&pid).count() == 2);
@@ -75,6 +75,8 @@ fn keys_and_sizes_are_followed_and_the_terminal_is_restored() {
         let last = text.lines().nth(23).unwrap_or_default();
         last.contains("quit") && text.contains("because of")
     });
+    terminal.press("z");
+    terminal.wait_for(|text| text.contains("z again"));
     terminal.press("z");
     terminal.wait_for(|text| text.contains("takes no requests"));
     terminal.press("q");
@@ -194,5 +196,28 @@ fn rates_of_other_processes_are_those_of_an_interval() {
         assert!(rate(&text).is_some_and(|rate| rate > 50), "{text}");
     }
     terminal.press("q");
+    assert!(terminal.ended());
+}
+
+/// A program that is asked for by its name may come later, end, and come again.
+#[test]
+fn a_name_is_waited_for_and_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let name = own.file_name().unwrap().to_str().unwrap();
+    let mut terminal = start(dir.path(), &["-n", name, "-i", "0.1"], 100, 24);
+    terminal.wait_for(|text| text.contains("waiting for a process"));
+    for _ in 0..2 {
+        let mut publisher = Publisher::start(dir.path());
+        let title = format!("pid {} ", publisher.id());
+        terminal.wait_for(|text| text.contains(&title) && text.contains("because of"));
+        publisher.kill();
+        terminal.wait_for(|text| text.contains("process ended"));
+    }
+    terminal.press("q");
+    assert!(terminal.ended());
+    let mut terminal = start(dir.path(), &["-n", "nobody"], 100, 24);
+    terminal.wait_for(|text| text.contains("waiting for a process nobody"));
+    terminal.press("\x03");
     assert!(terminal.ended());
 }

@@ -81,7 +81,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             Cell::from(Line::from(format!("{name}{mark}")).alignment(alignment(it)))
         })
         .collect();
-    headings.push(Cell::from("local → peer, or why it is the kernel's"));
+    headings.push(Cell::from("addresses, or why the kernel has it"));
     let heading = Table::new([Row::new(headings).style(app.theme.heading())], &widths);
     frame.render_widget(heading, head);
     let rows: Vec<Row<'_>> = shown
