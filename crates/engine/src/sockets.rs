@@ -42,6 +42,7 @@ pub(crate) mod slab;
 pub(crate) mod sleep;
 pub(crate) mod socket;
 pub(crate) mod stack;
+mod success;
 pub mod user_memory;
 mod withdrawal;
 pub(crate) mod zero_copy;

@@ -94,7 +94,7 @@ pub use schema::{
     SettingSnapshot, SettingStats, SocketSnapshot, SocketStats, TcpSnapshot, TcpStats,
 };
 pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind};
-pub use segment::{Identity, OpenSockets, Segment, Setting};
+pub use segment::{Identity, OpenRing, OpenSockets, Segment, Setting};
 pub use shares::{SHARES, Share, Shares};
 pub use slot::{
     GroupSlot, KernelSocketSlot, MultiplexerSlot, PoolSlot, QueueSlot, RingSlot, Slot, SocketSlot,
