@@ -317,6 +317,17 @@ fn file_of_a_dead_process_is_removed_unless_forbidden() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_file_is_no_news() {
+    let dir = tempfile::tempdir().unwrap();
+    let _published = publish(dir.path());
+    std::fs::create_dir(dir.path().join("vmastat.4194999")).unwrap();
+    let output = run(dir.path(), &["-c", "1"]);
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    assert!(!said.contains("cannot remove"), "{said}");
+}
+
+#[test]
 fn interrupt_ends_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let _published = publish(dir.path());
