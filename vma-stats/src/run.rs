@@ -284,6 +284,7 @@ struct Printer<'a> {
     output: &'a Output,
     basic: Table<Sockets>,
     medium: Table<Sockets>,
+    documents: json::Documents,
     is_first: bool,
     clears: bool,
 }
@@ -295,6 +296,7 @@ impl<'a> Printer<'a> {
             output: &options.output,
             basic: Table::new(basic::view(explained)),
             medium: Table::new(medium::view()),
+            documents: json::Documents::default(),
             is_first: true,
             clears: io::stdout().is_terminal() && options.cycles != 1,
         }
@@ -319,7 +321,8 @@ impl<'a> Printer<'a> {
             Output::Groups => groups::format(report),
             Output::Netstat => netstat::heading() + &netstat::format(process, &report.values),
             Output::Json | Output::Record(_) => {
-                json::format(process, report).map_err(io::Error::from)?
+                let line = self.documents.format(process, report);
+                line.map_err(io::Error::from)?
             }
             Output::Csv(section) if is_first => {
                 csv::heading(section) + &csv::format(process, report, section)
