@@ -16,7 +16,8 @@ Usage: cargo xtask <command>
   test [--quick | --long]
                         format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
                         over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour
-  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 20, and 60 for tcp and segment)
+  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400; without it 12, 30 for tcp and segment,
+                        5 for preloaded)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
