@@ -119,6 +119,19 @@ fn an_mtu_beyond_the_driver_s_is_told_with_the_command() {
 }
 
 #[test]
+fn the_table_of_drivers_is_that_of_the_documents() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/troubleshooting.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (driver, mtu) in DRIVERS {
+        assert!(
+            text.contains(&format!("| `{driver}` | {mtu} |")),
+            "{driver}"
+        );
+    }
+    assert!(text.contains(&format!("beyond {LARGEST_MTU} bytes")));
+}
+
+#[test]
 fn addresses_of_either_family_do() {
     let bare = Interface {
         has_address: false,
