@@ -28,6 +28,7 @@ Usage: udp_lat -s|-c [-i address] [-p port] [-t seconds] [-m bytes]
   -t seconds     duration of the test [1]
   -m bytes       size of a message, 14..65507 [14]
   -h, --help     show this text
+  -V, --version  show the version
 ";
 
 /// Runs the program with the arguments that follow its name.
@@ -37,6 +38,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .map(|argument| argument.to_string_lossy().into_owned());
     let result = command_line(arguments).and_then(|command| match command {
         Command::Help => say(HELP),
+        Command::Version => say(concat!(
+            "udp_lat, version ",
+            env!("CARGO_PKG_VERSION"),
+            "\n"
+        )),
         Command::Run(Options::Server(options)) => serve(&options),
         Command::Run(Options::Client(options)) => measure(&options),
     });
@@ -54,6 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 #[allow(clippy::large_enum_variant, reason = "there is one per process")]
 enum Command {
     Help,
+    Version,
     Run(Options),
 }
 
@@ -66,6 +73,7 @@ fn command_line(arguments: impl Iterator<Item = String>) -> Result<Command, Erro
     while let Some(word) = arguments.next() {
         match word.as_str() {
             "-h" | "--help" => return Ok(Command::Help),
+            "-V" | "--version" => return Ok(Command::Version),
             "-s" | "--server" | "-c" | "--client" => {
                 let word = if word.trim_start_matches('-').starts_with('s') {
                     "sr"
@@ -192,6 +200,7 @@ mod tests {
             assert_eq!(options.mode(), mode, "{line}");
         }
         assert_eq!(command("--help").ok(), Some(Command::Help));
+        assert_eq!(command("--version").ok(), Some(Command::Version));
         for line in ["", "-s -c", "-c -i", "-c -x", "-c -t 0"] {
             assert!(command(line).is_err(), "{line}");
         }

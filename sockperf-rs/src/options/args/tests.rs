@@ -344,10 +344,14 @@ fn help_has_the_layout_of_the_original() {
     let text = printed("pp --help");
     for line in [
         " -h,-?   --help,--usage       \t-",
-        " -t      --time               \t-",
+        " -t      --time <sec>         \t-",
         "         --tcp,--stream       \t-",
         "         --tcp-skip-blocking-send\n                              \t-",
     ] {
         assert!(text.contains(line), "{line:?} in {text}");
     }
+    assert_eq!(printed("help pp"), text);
+    let columns = |line: &str| line.replace("\t", "  ").chars().count();
+    let longest = text.lines().map(columns).max();
+    assert!(longest.is_some_and(|longest| longest <= 100), "{longest:?}");
 }
