@@ -252,7 +252,7 @@ mod tests {
             text.contains(&format!(" {} ", default_seconds("other")))
                 || text.contains(&format!(" {}, ", default_seconds("other")))
         };
-        let readme = std::fs::read_to_string(cargo::workspace().join("README.md")).unwrap();
+        let readme = fs::read_to_string(cargo::workspace().join("README.md")).unwrap();
         let line = |line: &&str| line.contains("xtask fuzz");
         assert!(told(readme.lines().find(line).unwrap()));
         let help = crate::arguments::USAGE;
