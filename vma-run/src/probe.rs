@@ -20,10 +20,10 @@ pub(crate) enum Opened {
     },
 }
 
-const CHUNK: usize = 2048;
+const CHUNK: u32 = 2048;
 const PAGE: usize = 4096;
 /// Frames of the attempt's memory, which nobody ever fills.
-const LEN: usize = 16 * CHUNK;
+const LEN: usize = 16 * CHUNK as usize;
 const ENTRIES: u32 = 16;
 
 /// Tries queue 0 in copy mode, which leaves the device as it is. No XDP program is attached, so no
@@ -50,7 +50,7 @@ fn attempt(link_index: u32) -> Result<(), (&'static str, Errno)> {
     let registration = XdpUmemReg {
         addr,
         len: LEN as u64,
-        chunk_size: CHUNK as u32,
+        chunk_size: CHUNK,
         headroom: 0,
         flags: XdpUmemRegFlags::empty(),
         tx_metadata_len: 0,

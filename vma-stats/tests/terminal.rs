@@ -189,7 +189,9 @@ fn rates_of_other_processes_are_those_of_an_interval() {
     let rate = |text: &str| -> Option<u32> {
         let row = text.lines().find(|line| line.contains(&pid))?;
         let rate = row.split_whitespace().nth(3)?;
-        rate.parse().ok().or(rate.contains('k').then_some(1000))
+        rate.parse()
+            .ok()
+            .or_else(|| rate.contains('k').then_some(1000))
     };
     terminal.wait_for(|text| rate(text).is_some_and(|rate| rate > 0));
     let end = Instant::now() + Duration::from_secs(5);

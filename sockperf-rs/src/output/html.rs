@@ -94,14 +94,14 @@ fn facts(run: &Run, circumstances: &Circumstances) -> String {
         if !value.is_empty() {
             let value = escape(value.trim_end());
             // Writing to a string cannot fail.
-            write!(text, "<dt>{name}</dt><dd>{value}</dd>\n").ok();
+            writeln!(text, "<dt>{name}</dt><dd>{value}</dd>").ok();
         }
     }
     for warning in warnings.into_iter().flatten() {
         let warning = escape(&warning);
-        write!(
+        writeln!(
             text,
-            "<dt class=\"warning\">warning</dt><dd class=\"warning\">{warning}</dd>\n"
+            "<dt class=\"warning\">warning</dt><dd class=\"warning\">{warning}</dd>"
         )
         .ok();
     }

@@ -138,7 +138,7 @@ fn words(app: &App, statistics: &Statistics, socket: &SocketSnapshot) -> Vec<Lin
             "{}, cwnd {}, rtt {}, {} in flight, {} to send, mss {}, {} sent again",
             tcp_state(it.state),
             bytes(it.cwnd),
-            nanoseconds(u64::from(it.srtt_usec) * 1000),
+            nanoseconds(it.srtt_usec.saturating_mul(1000)),
             bytes(it.unacked_bytes),
             bytes(it.tx_queue_bytes),
             it.mss,

@@ -43,7 +43,7 @@ impl Cells {
     }
 
     /// The largest numbers first, then words in their order.
-    fn sort_key(&self, column: usize) -> (bool, std::cmp::Reverse<u128>, String) {
+    fn sort_key(&self, column: usize) -> (bool, std::cmp::Reverse<u64>, String) {
         let cell = self.cells.get(column).map_or("", String::as_str);
         let number = value_of(cell);
         let words = match number {
@@ -58,20 +58,21 @@ impl Cells {
     }
 }
 
-/// What a number stands for as it is shown, `1.2k` or `0.42ms`, in thousandths.
-fn value_of(cell: &str) -> Option<u128> {
+/// What a number stands for as it is shown, `1.2k` or `0.42ms`, as the bits of a float, which sort
+/// as these do while they are not negative.
+fn value_of(cell: &str) -> Option<u64> {
     let cell = cell.split('/').next().unwrap_or(cell);
     let end = cell.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let (number, unit) = cell.split_at(end.unwrap_or(cell.len()));
     let factor = match unit {
-        "" | "B" | "ms" => 1e3,
-        "k" | "K" => 1e6,
-        "M" => 1e9,
-        "G" => 1e12,
-        "T" => 1e15,
+        "" | "B" | "ms" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
         _ => return None,
     };
-    Some((number.parse::<f64>().ok()? * factor) as u128)
+    Some((number.parse::<f64>().ok()? * factor).to_bits())
 }
 
 impl List {
