@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::failure::Failure;
+use crate::output::Loudness;
 
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <command>
@@ -88,15 +89,6 @@ pub(crate) enum Task {
         tries: bool,
     },
     Docs,
-}
-
-/// How much `test` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loudness {
-    /// A line for each step; the rest goes into a file.
-    Line,
-    /// All that cargo and the tests say.
-    Verbose,
 }
 
 /// How much `test` tests.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::arguments::{BenchOptions, Extent, Loudness, Subject};
+use crate::arguments::{BenchOptions, Extent, Subject};
 use crate::bench;
 use crate::cargo;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ use crate::fuzz;
 use crate::instructions;
 use crate::licences;
 use crate::needs::Whom;
-use crate::output::{self, print};
+use crate::output::{self, Loudness, print};
 use crate::package;
 use crate::process;
 use crate::setup;

@@ -9,6 +9,15 @@ use std::sync::OnceLock;
 
 use crate::failure::Failure;
 
+/// How much `test` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loudness {
+    /// A line for each step; the rest goes into a file.
+    Line,
+    /// All that cargo and the tests say.
+    Verbose,
+}
+
 /// Where progress goes instead of standard error.
 static LOG: OnceLock<File> = OnceLock::new();
 
