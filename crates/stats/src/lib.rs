@@ -63,6 +63,7 @@ mod sync;
 
 pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
 pub use counter::{Counter, Gauge, Peak};
+pub use dump::tcp_state;
 pub use error::{CreateError, ReadError};
 pub use field::FieldKind;
 pub use field::endpoint::Endpoint;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, Statistics};
+use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, Statistics, tcp_state};
 
 use crate::kernel_table;
 
@@ -111,24 +111,6 @@ pub(crate) fn lines(pid: u32, statistics: &Statistics) -> Vec<Line> {
     }
     lines.sort_by_key(|line| line.fd);
     lines
-}
-
-/// Names of the original tool, by the kernel's numbers.
-pub(crate) fn tcp_state(number: u32) -> &'static str {
-    match number {
-        1 => "ESTABLISHED",
-        2 => "SYN_SENT",
-        3 => "SYN_RCVD",
-        4 => "FIN_WAIT_1",
-        5 => "FIN_WAIT_2",
-        6 => "TIME_WAIT",
-        7 => "CLOSED",
-        8 => "CLOSE_WAIT",
-        9 => "LAST_ACK",
-        10 => "LISTEN",
-        11 => "CLOSING",
-        _ => "",
-    }
 }
 
 fn format_line(process: &ProcessInfo, line: &Line) -> String {

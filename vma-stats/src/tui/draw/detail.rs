@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, BorderType, Padding, Paragraph};
-use stats::{FieldKind, PROTOCOL_TCP, Row, SocketSnapshot, Statistics, Value};
+use stats::{FieldKind, PROTOCOL_TCP, Row, SocketSnapshot, Statistics, Value, tcp_state};
 
 use super::sparkline;
 use super::text::{address, bytes, count, nanoseconds, rate};
@@ -12,7 +12,7 @@ use super::wrap::{LABEL, wrap};
 use crate::explain;
 use crate::tui::app::{App, Shown};
 use crate::tui::history::{received, sent};
-use crate::views::{netstat::tcp_state, poll_percent, protocol_name};
+use crate::views::{poll_percent, protocol_name};
 
 pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let Some(shown) = app.selected_socket() else {

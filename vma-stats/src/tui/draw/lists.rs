@@ -4,13 +4,13 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::widgets::{Paragraph, Row, Table};
-use stats::{MultiplexerSnapshot, Statistics};
+use stats::{MultiplexerSnapshot, Statistics, tcp_state};
 
 use super::sockets::trend;
 use super::text::{address, bytes, count, rate, time_of_day};
 use super::window;
 use crate::tui::app::{App, Followed, Tab};
-use crate::views::{multiplexing, netstat::tcp_state, poll_percent};
+use crate::views::{multiplexing, poll_percent};
 
 mod rings;
 
