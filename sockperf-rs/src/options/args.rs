@@ -5,6 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 use crate::error::Error;
+use crate::options::completions::{self, SHELLS};
 use crate::options::table::{OPTIONS, OptionSpec, Value};
 use crate::options::{Mode, Options};
 
@@ -52,6 +53,12 @@ where
         }
         "help" | "h" | "?" | "--help" | "-h" => return Ok(Invocation::Print(help::general())),
         "--version" => return Ok(Invocation::Print(help::version())),
+        "completions" => {
+            let shell = arguments.first().map_or("", String::as_str);
+            let script = completions::script(shell)
+                .ok_or_else(|| usage(format!("completions takes one of {}", SHELLS.join(", "))))?;
+            return Ok(Invocation::Print(script));
+        }
         "compare" => {
             let [first, second] = <[String; 2]>::try_from(arguments)
                 .map_err(|_| usage("compare takes two files that --json wrote"))?;
@@ -83,7 +90,7 @@ where
 /// With the nearest one, if any is near.
 fn unknown_command(word: &str) -> Error {
     let known = Mode::ALL.map(Mode::name);
-    let known = known.into_iter().chain(["compare", "help"]);
+    let known = known.into_iter().chain(["compare", "completions", "help"]);
     let argument = Arg::new("command").value_parser(PossibleValuesParser::new(known));
     let error = Command::new("sockperf-rs")
         .no_binary_name(true)

@@ -15,6 +15,10 @@ pub(super) fn general() -> String {
     let others = [
         ("compare", "Compare two runs that --json has saved."),
         (
+            "completions",
+            "Print what bash, zsh or fish complete: completions SHELL.",
+        ),
+        (
             "help (h ,?)",
             "Show this list, or with a command its options.",
         ),

@@ -340,6 +340,13 @@ fn help_and_version_are_printed() {
 }
 
 #[test]
+fn completions_are_printed_for_known_shells() {
+    assert!(printed("completions bash").contains("complete "));
+    refused("completions", "bash, zsh, fish");
+    refused("completions csh", "bash, zsh, fish");
+}
+
+#[test]
 fn help_has_the_layout_of_the_original() {
     let text = printed("pp --help");
     for line in [
