@@ -92,7 +92,7 @@ fn unknown_command(word: &str) -> Error {
     let known = Mode::ALL.map(Mode::name);
     let known = known.into_iter().chain(["compare", "completions", "help"]);
     let argument = Arg::new("command").value_parser(PossibleValuesParser::new(known));
-    let error = Command::new("sockperf-rs")
+    let error = Command::new(env!("CARGO_PKG_NAME"))
         .no_binary_name(true)
         .arg(argument)
         .try_get_matches_from([word]);
