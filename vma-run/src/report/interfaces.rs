@@ -21,7 +21,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 
 fn is_usable(it: &Interface) -> bool {
     let opens = it.opened.as_ref().is_none_or(|it| *it == Opened::Yes);
-    it.has_address && it.xdp_program.is_none() && !it.is_part && opens
+    let is_free = it.xdp_program.is_none() && opens;
+    it.has_address && !it.is_part && (is_free || is_shared(it))
+}
+
+/// Whether the broker has it, which gives parts of it to programs that may have one.
+fn is_shared(it: &Interface) -> bool {
+    let holder = it.holder.as_deref();
+    holder.is_some_and(|holder| holder.ends_with("(vmad)"))
 }
 
 /// Bytes of an IPv4 packet that fit into the largest frame.
@@ -117,10 +124,14 @@ fn held(interface: &Interface, text: &str) -> Option<Finding> {
         None => return None,
     };
     Some(match &interface.holder {
+        Some(holder) if is_shared(interface) => {
+            Finding::fine(name, format!("{text}; {holder} shares it: {what}"))
+        }
         Some(holder) => Finding::worse(
             name,
             format!("{text}; held by {holder}: {what}"),
-            "One process an interface: sockets of others wait for it on the kernel, and take it over when that ends.",
+            "One process an interface: sockets of others wait for it on the kernel, and take it over when that ends; vma-broker.service \
+             lets several have it.",
         ),
         None => Finding::worse(
             name,

@@ -41,6 +41,18 @@ fn whoever_holds_an_interface_is_named() {
         text.contains("held by process 12 (feed): its queue is in use"),
         "{text}"
     );
+    let shared = Interface {
+        xdp_program: Some(77),
+        holder: Some("process 12 (vmad)".to_owned()),
+        ..other()
+    };
+    let facts = Facts {
+        interfaces: Some(vec![shared]),
+        ..ready()
+    };
+    assert!(report(&facts).is_ready());
+    let text = report(&facts).to_string();
+    assert!(text.contains("process 12 (vmad) shares it"), "{text}");
     let foreign = Interface {
         xdp_program: Some(77),
         ..other()
