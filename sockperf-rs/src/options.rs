@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 pub mod args;
 mod bins;
+pub mod completions;
 pub mod manual;
 mod rates;
 pub mod table;

@@ -197,6 +197,7 @@ mod tests {
         }
         assert_eq!(command("--help").ok(), Some(Command::Help));
         assert_eq!(command("-V").ok(), Some(Command::Version));
+        assert_eq!(command("--version").ok(), Some(Command::Version));
         for line in ["", "-s -c", "-c -i", "-c -x", "-c -t 0"] {
             assert!(command(line).is_err(), "{line}");
         }

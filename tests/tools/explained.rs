@@ -61,6 +61,9 @@ fn every_datagram_that_the_kernel_carried_has_a_reason() {
         stop.store(true, Ordering::Relaxed);
         let output = program.process().stdout() + &program.process().stderr();
         assert!(done, "{output}");
+        // Two sockets go past the kernel.
+        let success = " VMA INFO: vb: offloaded, xdp generic, 1 queue\n";
+        assert_eq!(output.matches(success).count(), 1, "{output}");
         let mut sockets = program.sockets();
         sockets.sort_by_key(|socket| socket.fd);
         assert_eq!(sockets.len(), 3, "{sockets:#?}");

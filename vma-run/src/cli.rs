@@ -18,7 +18,7 @@ use vma_config::Spec;
 #[command(
     name = "vma-run",
     version,
-    override_usage = "vma-run [OPTIONS] PROGRAM [ARGUMENT]...\n       vma-run --check"
+    override_usage = "vma-run [OPTIONS] PROGRAM [ARGUMENT]...\n       vma-run --check [--json]"
 )]
 pub(crate) struct Options {
     /// Profile of settings for the program (VMA_SPEC), such as latency
@@ -28,6 +28,10 @@ pub(crate) struct Options {
     /// Say whether this machine and this user can accelerate sockets, and exit
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// The same as JSON, for programs
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
 
     /// Do not say what is missing
     #[arg(short, long)]
@@ -41,7 +45,6 @@ pub(crate) struct Options {
     #[arg(
         value_name = "PROGRAM",
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present = "check"
     )]
     pub(crate) program: Vec<OsString>,
@@ -96,6 +99,14 @@ mod tests {
         assert_eq!(options.spec.as_deref(), Some("latency"));
         assert!(!options.quiet && !options.check);
         assert_eq!(options.program, ["server", "-q", "--check", "-s", "x"]);
+    }
+
+    #[test]
+    fn an_option_that_there_is_not_is_no_program() {
+        let error = options("--foo").unwrap_err();
+        assert!(error.contains("--foo"), "{error}");
+        assert!(options("--json program").is_err());
+        assert_eq!(options("-- --foo").unwrap().program, ["--foo"]);
     }
 
     #[test]

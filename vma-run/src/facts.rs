@@ -7,6 +7,9 @@ use std::path::Path;
 use netconf::{Link, Netconf};
 use rustix::process::{Resource, getrlimit};
 
+use crate::holder;
+use crate::probe::{self, Opened};
+
 /// As gathered; nothing is judged here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
@@ -35,21 +38,32 @@ pub(crate) struct Interface {
     pub(crate) is_veth: bool,
     pub(crate) queues: u32,
     pub(crate) mtu: u32,
-    pub(crate) has_ipv4: bool,
+    pub(crate) has_address: bool,
     /// A bridge or a bond has it.
     pub(crate) is_part: bool,
     /// Number of the XDP program that is attached.
     pub(crate) xdp_program: Option<u32>,
+    /// Whose it is, or who has the queues, as far as that can be seen.
+    pub(crate) holder: Option<String>,
+    /// What an attempt to open a socket came to; `None`: none was made.
+    pub(crate) opened: Option<Opened>,
+}
+
+/// Whether sockets are opened to see what comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    Made,
+    Spared,
 }
 
 impl Facts {
-    pub(crate) fn gather() -> Self {
+    pub(crate) fn gather(attempt: Attempt) -> Self {
         Self {
             capabilities: parse_capabilities(&read("/proc/self/status")),
             kernel: parse_release(&read("/proc/sys/kernel/osrelease")),
             has_btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             locked_memory: getrlimit(Resource::Memlock).current,
-            interfaces: interfaces(),
+            interfaces: interfaces(attempt),
             cpus: std::thread::available_parallelism().map_or(1, Into::into),
             isolated_cpus: read("/sys/devices/system/cpu/isolated").trim().to_owned(),
             governors: governors(Path::new("/sys/devices/system/cpu")),
@@ -76,15 +90,16 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn interfaces() -> Option<Vec<Interface>> {
+fn interfaces(attempt: Attempt) -> Option<Vec<Interface>> {
     let netconf = Netconf::open().ok()?;
     let links = netconf
         .links()
         .filter(|link| link.up && link.ethernet && !link.loopback);
-    Some(links.map(|link| interface(&netconf, link)).collect())
+    let seen = links.map(|link| interface(&netconf, link, attempt));
+    Some(seen.collect())
 }
 
-fn interface(netconf: &Netconf, link: &Link) -> Interface {
+fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
     let name = &link.name;
     // A link to the driver's directory; virtual interfaces have none, and are what their kind says.
     let driver = fs::read_link(format!("/sys/class/net/{name}/device/driver")).ok();
@@ -93,16 +108,21 @@ fn interface(netconf: &Netconf, link: &Link) -> Interface {
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned())
         .or_else(|| link.kind.clone());
+    let xdp_program = netconf.xdp_program(link.index).ok().flatten();
+    let is_tried = attempt == Attempt::Made && xdp_program.is_none();
+    let opened = is_tried.then(|| probe::open(link.index));
+    let is_held = xdp_program.is_some() || opened == Some(Opened::Busy);
+    let holder = is_held.then(|| holder::find(xdp_program, link.index, name));
     Interface {
+        holder: holder.flatten(),
+        opened,
         driver,
         is_veth: link.kind.as_deref() == Some("veth"),
         queues: queues(name).unwrap_or(link.rx_queues),
         mtu: link.mtu,
-        has_ipv4: netconf
-            .addresses_of(link.index)
-            .any(|address| address.address.is_ipv4()),
+        has_address: netconf.addresses_of(link.index).next().is_some(),
         is_part: link.master.is_some(),
-        xdp_program: netconf.xdp_program(link.index).ok().flatten(),
+        xdp_program,
         name: name.clone(),
     }
 }
@@ -157,7 +177,7 @@ mod tests {
 
     #[test]
     fn this_machine_tells_something() {
-        let facts = Facts::gather();
+        let facts = Facts::gather(Attempt::Made);
         assert!(facts.capabilities.is_some() && facts.kernel.is_some());
         assert!(facts.cpus > 0 && facts.interfaces.is_some());
     }

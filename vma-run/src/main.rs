@@ -4,9 +4,12 @@
 
 mod cli;
 mod facts;
+mod holder;
 mod library;
 #[cfg(test)]
 mod manual_page;
+mod probe;
+mod program;
 mod report;
 
 use std::env;
@@ -16,7 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use crate::cli::Options;
-use crate::facts::Facts;
+use crate::facts::{Attempt, Facts};
 use crate::report::Report;
 
 /// As a shell's: the program cannot be run, or is not there.
@@ -29,10 +32,18 @@ fn main() -> ExitCode {
         Err(error) => return cli::answer(&error),
     };
     let library = library::find(options.library.as_deref());
-    let report = report::judge(&Facts::gather(), library.as_ref().ok());
+    let attempt = match options.check {
+        true => Attempt::Made,
+        false => Attempt::Spared,
+    };
+    let report = report::judge(&Facts::gather(attempt), library.as_ref().ok());
     if options.check {
+        let text = match options.json {
+            true => format!("{:#}\n", report.json()),
+            false => report.to_string(),
+        };
         // There is nowhere to report that the stream is closed.
-        let _ = io::stdout().lock().write_all(report.to_string().as_bytes());
+        let _ = io::stdout().lock().write_all(text.as_bytes());
         return if report.is_ready() {
             ExitCode::SUCCESS
         } else {
@@ -45,6 +56,11 @@ fn main() -> ExitCode {
     };
     if !options.quiet {
         complain_of(&report);
+        if let Some(program) = options.program.first()
+            && let Some(deaf) = program::look_at(program)
+        {
+            say(&format!("{} {}", program.display(), deaf.words()));
+        }
     }
     launch(&options, library.into_os_string())
 }

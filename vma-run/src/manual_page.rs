@@ -16,8 +16,28 @@ costs speed or leaves an interface to the kernel, and with
 nothing is accelerated.
 Under it stands how to mend it.
 Looked at are the library, the kernel, the capabilities of this user, the limit of locked memory, each Ethernet interface that is up
-with its driver, queues, MTU, the mode of XDP to expect and the XDP program of somebody else, isolated processors, and the governor of
-their frequency.
+with its driver, queues, MTU and the mode of XDP to expect, isolated processors, and the governor of their frequency.
+On the first queue of each interface without an XDP program an AF_XDP socket is opened, and closed again; who has an interface is named.
+.PP
+.B \\-\\-json
+prints the same as one document:
+.B ready
+and
+.BR findings ,
+each with
+.BR weight ,
+.BR subject ,
+.B text
+and
+.BR remedy .
+",
+    ),
+    (
+        "PROGRAMS WITHOUT EFFECT",
+        "
+A program that is linked statically, one that is written in Go, and one that gets rights by its file (set-user-ID, set-group-ID, file
+capabilities) hears nothing of the library.
+It is started all the same, and a warning says why it runs on the kernel.
 ",
     ),
     (

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::facts::{Facts, Interface};
+use serde_json::{Value, json};
+
+use crate::facts::Facts;
+
+mod interfaces;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +88,20 @@ impl Report {
         self.missing().next().is_none()
     }
 
+    /// For programs: what [`fmt::Display`] says to people.
+    pub(crate) fn json(&self) -> Value {
+        let finding = |it: &Finding| {
+            json!({
+                "weight": it.weight.mark(),
+                "subject": it.subject,
+                "text": it.text,
+                "remedy": it.remedy,
+            })
+        };
+        let findings: Vec<_> = self.findings.iter().map(finding).collect();
+        json!({ "ready": self.is_ready(), "findings": findings })
+    }
+
     pub(crate) fn missing(&self) -> impl Iterator<Item = &Finding> {
         let findings = self.findings.iter();
         findings.filter(|finding| finding.weight == Weight::Missing)
@@ -126,7 +144,7 @@ pub(crate) fn judge(facts: &Facts, library: Option<&PathBuf>) -> Report {
     ];
     findings.extend(capabilities(facts));
     findings.push(locked_memory(facts));
-    findings.extend(interfaces(facts));
+    findings.extend(interfaces::judge(facts));
     findings.push(processors(facts));
     findings.extend(governor(facts));
     Report { findings }
@@ -167,6 +185,11 @@ setpriv --inh-caps=+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock --ambient-caps=(t
 systemd unit.";
 
 impl Facts {
+    /// Whether XDP in generic mode can be had, which most drivers need.
+    fn has_generic_mode(&self) -> bool {
+        self.has_btf && (self.has(PERFMON) || self.has(SYS_ADMIN))
+    }
+
     fn has(&self, (_, number): (&str, u32)) -> bool {
         self.capabilities
             .is_some_and(|capabilities| capabilities >> number & 1 == 1)
@@ -218,71 +241,6 @@ fn locked_memory(facts: &Facts) -> Finding {
             Finding::missing("memlock", text, remedy)
         }
     }
-}
-
-fn interfaces(facts: &Facts) -> Vec<Finding> {
-    let Some(interfaces) = &facts.interfaces else {
-        return vec![Finding::worse("interfaces", "netlink does not answer", "")];
-    };
-    let mut findings: Vec<Finding> = interfaces.iter().map(|it| interface(facts, it)).collect();
-    let usable = |it: &&Interface| it.has_ipv4 && it.xdp_program.is_none();
-    if interfaces.iter().find(usable).is_none() {
-        findings.push(Finding::missing(
-            "interfaces",
-            "none that is up, has an IPv4 address and no XDP program",
-            "Loopback is not accelerated; see ip address and ip link.",
-        ));
-    }
-    findings
-}
-
-/// Bytes of an IPv4 packet that fit into the largest frame.
-const LARGEST_MTU: u32 = 3826;
-
-fn interface(facts: &Facts, interface: &Interface) -> Finding {
-    let name = interface.name.as_str();
-    let driver = interface.driver.as_deref().unwrap_or("unknown driver");
-    let queues = interface.queues;
-    let mode = if interface.is_veth && facts.has_btf {
-        "generic XDP"
-    } else {
-        "native XDP if the driver has it, else generic"
-    };
-    let plural = if queues == 1 { "" } else { "s" };
-    let text = format!(
-        "{driver}, {queues} queue{plural}, MTU {}, {mode}",
-        interface.mtu
-    );
-    if let Some(program) = interface.xdp_program {
-        return Finding::worse(
-            name,
-            format!("{text}; XDP program {program} is attached"),
-            "One program an interface: another process with libvma has it, or see bpftool net. Sockets wait for it on the \
-             kernel.",
-        );
-    }
-    if !interface.has_ipv4 {
-        return Finding::worse(
-            name,
-            format!("{text}; no IPv4 address"),
-            "Only IPv4 is accelerated.",
-        );
-    }
-    if interface.is_part {
-        return Finding::worse(
-            name,
-            format!("{text}; part of a bridge or bond"),
-            "Packets go to the bridge or bond, which is not accelerated.",
-        );
-    }
-    if interface.mtu > LARGEST_MTU {
-        return Finding::worse(
-            name,
-            text,
-            "Packets beyond 3826 bytes go through the kernel.",
-        );
-    }
-    Finding::fine(name, text)
 }
 
 fn processors(facts: &Facts) -> Finding {

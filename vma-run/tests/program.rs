@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use testkit::{Namespaces, or_skip};
+use testkit::{Namespaces, Pair, or_skip};
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vma-run"));
@@ -52,6 +52,8 @@ fn failures_have_the_exit_status_of_a_shell() {
         Some(126)
     );
     assert_eq!(run(&["-s", "fast", "true"]).status.code(), Some(2));
+    let foreign = run(&["--foo"]);
+    assert_eq!(foreign.status.code(), Some(2), "{foreign:?}");
 }
 
 #[test]
@@ -68,7 +70,9 @@ fn the_report_knows_the_interfaces_of_the_namespace() {
     let ready = check(&file.display().to_string());
     let report = text(&ready.stdout);
     assert!(
-        report.contains("va             veth, 1 queue, MTU 1500, generic XDP\n"),
+        report.contains(
+            "va             veth, 1 queue, MTU 1500, generic XDP, an AF_XDP socket opens\n"
+        ),
         "{report}"
     );
     assert!(
@@ -109,4 +113,50 @@ fn what_is_missing_is_said_and_the_program_runs_all_the_same() {
         "{words}"
     );
     assert!(words.contains("the program runs on the kernel"), "{words}");
+}
+
+#[test]
+fn whoever_has_the_interface_is_named() {
+    let pair = or_skip!(Namespaces::pair());
+    let (_directory, file) = library();
+    let check = |options: &[&str]| {
+        let mut command = pair.b.command(env!("CARGO_BIN_EXE_vma-run"));
+        command
+            .arg("--check")
+            .args(options)
+            .arg("--library")
+            .arg(&file)
+            .output()
+            .unwrap()
+    };
+    let mut holder = testkit::preloaded(&pair.b, "sockperf".as_ref()).unwrap();
+    holder.args(["sr", "-i", &Pair::ADDRESS_B.to_string()]);
+    let holder = testkit::Running::start(holder).unwrap();
+    let mut report = String::new();
+    let expected = format!("held by process {} (sockperf)", holder.pid());
+    let is_named = testkit::eventually(testkit::SOON, || {
+        report = text(&check(&[]).stdout);
+        report.contains(&expected)
+    });
+    assert!(is_named, "{report}");
+    drop(holder);
+    let report: serde_json::Value = serde_json::from_slice(&check(&["--json"]).stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|it| it["subject"] == "vb"), "{report}");
+}
+
+#[test]
+fn programs_that_hear_nothing_of_the_library_are_named() {
+    let (directory, file) = library();
+    let program = directory.path().join("static");
+    let mut elf = vec![0; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    fs::write(&program, elf).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_vma-run"))
+        .arg("--library")
+        .args([&file, &program])
+        .output()
+        .unwrap();
+    let words = text(&output.stderr);
+    assert!(words.contains("static is linked statically"), "{words}");
 }

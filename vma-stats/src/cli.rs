@@ -96,7 +96,7 @@ pub(crate) struct Requests {
 }
 
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match Arguments::try_parse_from(modern(arguments)) {
         Ok(arguments) => arguments,
         Err(error) => return Parsed::Done(answer(&error)),
     };
@@ -107,6 +107,21 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             Parsed::Done(ExitCode::FAILURE)
         }
     }
+}
+
+/// The first versions of the original were called with a process id, and a view behind it:
+/// `vma_stats PID [VIEW]`. Scripts still do.
+fn modern(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_number = |it: &OsString| it.to_str().is_some_and(|it| it.parse::<u32>().is_ok());
+    let is_old = (2..=3).contains(&arguments.len()) && arguments.iter().skip(1).all(is_number);
+    if is_old {
+        if arguments.len() == 3 {
+            arguments.insert(2, "-v".into());
+        }
+        arguments.insert(1, "-p".into());
+    }
+    arguments
 }
 
 /// The command line, for the manual page.

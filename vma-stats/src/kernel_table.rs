@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 
 /// A socket of the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,29 @@ pub(crate) fn sockets_of(pid: u32) -> BTreeMap<i32, KernelSocket> {
     }
     let found = |(fd, inode)| Some((fd, known.get(&inode)?.clone()));
     inodes.into_iter().filter_map(found).collect()
+}
+
+/// Where the library has descriptors of its own: the highest numbers below 1024, or below the
+/// process's limit. Programs come there last, and with raw sockets hardly ever.
+pub(crate) fn descriptors_of_library(pid: u32) -> Range<i32> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    below(open_files(&limits).unwrap_or(USUAL_END))
+}
+
+const USUAL_END: i32 = 1024;
+/// With one interface they are some fifty.
+const ROOM: i32 = 128;
+
+fn below(limit: i32) -> Range<i32> {
+    let end = limit.min(USUAL_END);
+    (end - ROOM).max(0)..end
+}
+
+/// The soft limit; `None`: there is none.
+fn open_files(limits: &str) -> Option<i32> {
+    let mut lines = limits.lines();
+    let rest = lines.find_map(|line| line.strip_prefix("Max open files"))?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// Descriptors that are sockets, and their inodes.
@@ -133,6 +157,17 @@ mod tests {
         assert_eq!(of(sender.as_raw_fd()).local, sender.local_addr().unwrap());
         let peer = of(connected.as_raw_fd()).peer;
         assert_eq!(peer, receiver.local_addr().ok());
+    }
+
+    #[test]
+    fn the_library_s_descriptors_are_the_highest() {
+        let limits = "Limit Soft Limit Hard Limit Units\nMax open files            256      4096     files\n";
+        assert_eq!(open_files(limits), Some(256));
+        assert_eq!(below(256), 128..256);
+        assert_eq!(below(64), 0..64);
+        assert_eq!(below(1_048_576), 896..1024);
+        assert_eq!(open_files("Max open files unlimited unlimited files"), None);
+        assert_eq!(descriptors_of_library(4_194_999), 896..1024);
     }
 
     #[test]

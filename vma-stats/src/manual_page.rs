@@ -4,6 +4,95 @@ use manual::Page;
 
 const PROSE: &[(&str, &str)] = &[
     (
+        "COMMANDS",
+        "
+.TP
+.B explain \\fR[\\fIFD\\fR]
+Say why each socket, or one, is accelerated or not, and what to change.
+.TP
+.BI record \\~FILE
+Write the statistics to a file, one JSON document an interval.
+.TP
+.BI replay \\~FILE
+Show what was recorded; options of output, such as
+.BR \\-v ,
+may follow.
+.TP
+.IR PID \\~ [ VIEW ]
+As
+.BR \\-p \\~\\fIPID\\fR\\~ \\-v \\~\\fIVIEW\\fR,
+which the first versions of the original took.
+",
+    ),
+    (
+        "KEYS",
+        "
+.TP
+.BR 1 \\-\\c
+.BR 8 ,\\~ Tab
+Another screen: sockets, rings and buffers, epoll sets, TCP connections, multicast groups, events, settings, processes.
+.TP
+.B Enter
+All about the chosen socket; in the list of processes, that process.
+.TP
+.B /
+Filter the list; Esc ends it.
+.TP
+.BR s ,\\~ r
+Sort by the next column; reverse.
+.TP
+.BR t ,\\~ a
+Totals instead of rates; the sockets of all processes.
+.TP
+.BR Space ,\\~ + ,\\~ \\-
+Pause; faster, slower.
+.TP
+.B z
+Let all counters begin anew, for everybody who looks; asks first.
+.TP
+.BR ? ,\\~ q
+Help; quit.
+",
+    ),
+    (
+        "COLUMNS",
+        "
+Views 1 and 2 have two lines for each socket,
+.B Rx
+and
+.BR Tx .
+Under
+.I offloaded
+are packets that went past the kernel, and under
+.I os
+those that the kernel carried:
+.B pkt
+and
+.B Kbyte
+count them,
+.B eagain
+the calls that would have waited,
+.B error
+those that failed, and
+.B poll%
+is the share of polls that found something.
+On the screens,
+.B kern%
+is the share of packets that the kernel carried,
+.B queue
+what waits to be read, and
+.B drops
+what nobody read in time.
+.B cpu%
+is of one CPU.
+Every counter of
+.B \\-\\-json
+and
+.B \\-\\-csv
+is in docs/statistics.md.
+",
+    ),
+    (
         "EXIT STATUS",
         "
 0 after the last report, when the process ended or on Ctrl\\-C; 1 if the command line is wrong or there is no process to show.

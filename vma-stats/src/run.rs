@@ -5,8 +5,9 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -88,7 +89,10 @@ fn watch(options: &Options) -> Result<End, Failure> {
     let mut source = match &options.replay {
         Some(path) => Source::Recorded(Recording::open(path)?),
         None => Source::Live {
-            reader: select(options).map_err(Failure::Select)?,
+            reader: match wait_for_process(options, &interrupts)? {
+                Some(reader) => reader,
+                None => return Ok(End::Interrupt),
+            },
             sockets: options.sockets.clone(),
         },
     };
@@ -126,6 +130,37 @@ fn watch(options: &Options) -> Result<End, Failure> {
     }
     Ok(end)
 }
+
+/// The process that the options ask for. One that is asked for by name, for the screens, may come
+/// later. `None`: nobody waits any more.
+fn wait_for_process(
+    options: &Options,
+    interrupts: &Receiver<()>,
+) -> Result<Option<Reader>, Failure> {
+    let mut is_told = false;
+    loop {
+        let error = match select(options) {
+            Ok(reader) => return Ok(Some(reader)),
+            Err(error) => error,
+        };
+        let (SelectError::NoProcess, Output::Screens, Process::Name(name)) =
+            (&error, &options.output, &options.process)
+        else {
+            return Err(Failure::Select(error));
+        };
+        if !is_told {
+            is_told = true;
+            tell(format_args!("waiting for a process {name}; Ctrl-C ends"));
+            tell_of_silent(options, &error);
+        }
+        if interrupts.recv_timeout(WAITING_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            return Ok(None);
+        }
+    }
+}
+
+/// How often a process is looked for that is not there yet.
+const WAITING_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A file of the user's own: it says what a process does.
 fn create(path: &Path) -> Result<std::fs::File, Failure> {
@@ -249,6 +284,7 @@ struct Printer<'a> {
     output: &'a Output,
     basic: Table<Sockets>,
     medium: Table<Sockets>,
+    documents: json::Documents,
     is_first: bool,
     clears: bool,
 }
@@ -260,6 +296,7 @@ impl<'a> Printer<'a> {
             output: &options.output,
             basic: Table::new(basic::view(explained)),
             medium: Table::new(medium::view()),
+            documents: json::Documents::default(),
             is_first: true,
             clears: io::stdout().is_terminal() && options.cycles != 1,
         }
@@ -284,7 +321,8 @@ impl<'a> Printer<'a> {
             Output::Groups => groups::format(report),
             Output::Netstat => netstat::heading() + &netstat::format(process, &report.values),
             Output::Json | Output::Record(_) => {
-                json::format(process, report).map_err(io::Error::from)?
+                let line = self.documents.format(process, report);
+                line.map_err(io::Error::from)?
             }
             Output::Csv(section) if is_first => {
                 csv::heading(section) + &csv::format(process, report, section)

@@ -45,6 +45,11 @@ impl Sample {
         })
     }
 
+    /// How long ago it was taken, of a process that runs.
+    pub(crate) fn age(&self) -> Duration {
+        since_start().saturating_sub(self.taken)
+    }
+
     pub(crate) fn totals(&self) -> Report {
         Report {
             rate: Rate::Total,

@@ -83,7 +83,13 @@ fn remove_stale(listing: &Listing) {
     for path in &listing.stale {
         stats::remove_stale_control(path);
         match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            // What is no file of a process's is nobody's business: anybody may put it there.
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
+                ) =>
+            {
                 tell(format_args!("cannot remove {}: {error}", path.display()));
             }
             _ => {}

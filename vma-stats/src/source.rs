@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use stats::{ProcessInfo, ReadError, Reader};
+use stats::{ProcessInfo, ReadError, Reader, Statistics};
 
 use crate::fd_list::FdList;
 use crate::json;
@@ -101,6 +101,8 @@ pub(crate) struct Recording {
     process: ProcessInfo,
     /// Read already, to know the process.
     first: Option<Sample>,
+    /// Sections of the last document that the next one may leave out.
+    earlier: Statistics,
     lines: Lines<BufReader<File>>,
     line: u64,
 }
@@ -118,10 +120,11 @@ impl Recording {
             .ok_or_else(|| wrong("nothing was recorded".to_owned()))?
             .map_err(|error| wrong(error.to_string()))?;
         let (process, sample) =
-            json::parse(&first).map_err(|what| wrong(format!("line 1: {what}")))?;
+            json::parse(&first, None).map_err(|what| wrong(format!("line 1: {what}")))?;
         Ok(Self {
             path: path.to_owned(),
             process,
+            earlier: sample.statistics.clone(),
             first: Some(sample),
             lines,
             line: 1,
@@ -138,9 +141,12 @@ impl Recording {
         self.line += 1;
         let parsed = line
             .map_err(|error| error.to_string())
-            .and_then(|line| json::parse(&line));
+            .and_then(|line| json::parse(&line, Some(&self.earlier)));
         match parsed {
-            Ok((_, sample)) => Ok(Some(sample)),
+            Ok((_, sample)) => {
+                self.earlier.clone_from(&sample.statistics);
+                Ok(Some(sample))
+            }
             Err(what) => Err(SourceError::Recording {
                 path: self.path.clone(),
                 what: format!("line {}: {what}", self.line),

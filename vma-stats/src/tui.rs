@@ -1,8 +1,10 @@
 //! The screens: what the program shows on a terminal.
 
 mod app;
+mod cpu_share;
 mod draw;
 mod history;
+mod input;
 mod terminal;
 mod theme;
 
@@ -11,13 +13,14 @@ use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use crossterm::event;
 use stats::{ControlError, ProcessInfo, Reader, Request, ask, find_processes};
 
 use crate::cli::{Options, Process};
 use crate::sample::Sample;
+use crate::select::select;
 use crate::source::{End, Source, SourceError};
 use app::{Action, App, Followed, Tab};
+use input::Input;
 use terminal::Screen;
 use theme::Theme;
 
@@ -52,6 +55,7 @@ pub(crate) fn run(
     interrupts: &Receiver<()>,
 ) -> Result<End, ScreenError> {
     let mut screen = Screen::open()?;
+    let input = Input::open()?;
     let app = App::new(
         source.process().clone(),
         options.interval,
@@ -71,25 +75,27 @@ pub(crate) fn run(
     loop {
         is_current &= !shown.look()?;
         is_current &= !shown.app.forget_message();
-        if !is_current {
-            screen.draw(&mut shown.app)?;
-            is_current = true;
-        }
-        if interrupts.try_recv() != Err(TryRecvError::Empty) {
+        if input::is_gone() || interrupts.try_recv() != Err(TryRecvError::Empty) {
             return Ok(End::Interrupt);
         }
-        let wait = shown.due.saturating_duration_since(Instant::now());
-        if !event::poll(wait.min(PATIENCE))? {
-            continue;
+        if !is_current {
+            match screen.draw(&mut shown.app) {
+                Err(_) if input::is_gone() => return Ok(End::Interrupt),
+                drawn => drawn?,
+            }
+            is_current = true;
         }
+        let wait = shown.due.saturating_duration_since(Instant::now());
+        let mut event = input.wait(wait.min(PATIENCE))?;
         // All that has come, before the next drawing.
-        while event::poll(Duration::ZERO)? {
+        while let Some(come) = event {
             is_current = false;
-            match shown.app.handle(&event::read()?) {
+            match shown.app.handle(&come) {
                 Some(Action::Quit) => return Ok(End::Cycles),
                 Some(action) => shown.act(action),
                 None => {}
             }
+            event = input.wait(Duration::ZERO)?;
         }
     }
 }
@@ -123,7 +129,8 @@ impl Shown<'_> {
         if is_wanted && now >= self.listing_due {
             self.listing_due = now + LISTING_INTERVAL;
             self.list();
-            self.look_at_others();
+            // Those that are new; the others have their own time.
+            self.look_at_others(Duration::MAX);
         }
         if now < self.due {
             return Ok(false);
@@ -133,10 +140,10 @@ impl Shown<'_> {
             return Ok(false);
         }
         if is_wanted {
-            self.look_at_others();
+            self.look_at_others(self.app.interval / 2);
         }
         if self.app.ended.is_some() {
-            return Ok(is_wanted);
+            return Ok(is_wanted | self.follow_restart());
         }
         if let Source::Live { reader, .. } = &self.source
             && !reader.is_live()
@@ -149,6 +156,21 @@ impl Shown<'_> {
             None => self.app.ended = Some("end of the recording"),
         }
         Ok(true)
+    }
+
+    /// Where a name was asked for, the program that has it now is shown. Whether it is another.
+    fn follow_restart(&mut self) -> bool {
+        if self.options.replay.is_some() || !matches!(self.options.process, Process::Name(_)) {
+            return false;
+        }
+        let Ok(reader) = select(self.options) else {
+            return false;
+        };
+        let is_new = *reader.process() != self.app.current.process;
+        if is_new {
+            self.act(Action::Open(reader.process().pid));
+        }
+        is_new
     }
 
     /// Finds the processes that publish beside the chosen one.
@@ -166,8 +188,10 @@ impl Shown<'_> {
         }
     }
 
-    /// Takes a sample of each of the others. Those that have ended are gone from the screens.
-    fn look_at_others(&mut self) {
+    /// Takes a sample of each of the others but of those whose last one is younger than this: two
+    /// looks in a moment would show that nothing happens. Those that have ended are gone from the
+    /// screens.
+    fn look_at_others(&mut self, age_min: Duration) {
         self.others.retain(|_, reader| reader.is_live());
         let others = &self.others;
         let is_known = |process: &ProcessInfo| {
@@ -176,23 +200,29 @@ impl Shown<'_> {
         };
         self.app.others.retain(|other| is_known(&other.process));
         for reader in self.others.values() {
+            let pid = reader.process().pid;
+            let known = self.app.others.iter_mut();
+            let known = known.into_iter().find(|other| other.process.pid == pid);
+            let latest = known.as_ref().and_then(|other| other.history.latest());
+            if latest.is_some_and(|sample| sample.age() < age_min) {
+                continue;
+            }
             // Of a file that is being damaged there is nothing to see.
             let Ok(sample) = Sample::take(reader, &self.options.sockets) else {
                 continue;
             };
-            let pid = reader.process().pid;
-            let known = self.app.others.iter_mut();
-            match known.into_iter().find(|other| other.process.pid == pid) {
+            match known {
                 Some(other) => other.history.push(sample),
                 None => {
-                    let mut other = Followed {
-                        process: reader.process().clone(),
-                        history: history::History::default(),
-                    };
+                    let mut other = Followed::new(reader.process().clone());
                     other.history.push(sample);
                     self.app.others.push(other);
                 }
             }
+        }
+        let all = std::iter::once(&mut self.app.current).chain(&mut self.app.others);
+        for followed in all {
+            followed.look_at_cpu();
         }
         self.app.arrange();
     }

@@ -317,6 +317,37 @@ fn file_of_a_dead_process_is_removed_unless_forbidden() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_a_file_is_no_news() {
+    let dir = tempfile::tempdir().unwrap();
+    let _published = publish(dir.path());
+    std::fs::create_dir(dir.path().join("vmastat.4194999")).unwrap();
+    let output = run(dir.path(), &["-c", "1"]);
+    assert!(output.status.success());
+    let said = text(&output.stderr);
+    assert!(!said.contains("cannot remove"), "{said}");
+}
+
+/// A real process: its listener is there once, and nothing of the library's own.
+#[test]
+fn view_5_has_the_program_s_sockets_once() {
+    let pair = testkit::or_skip!(testkit::Namespaces::pair());
+    let mut server = testkit::preloaded(&pair.b, "sockperf".as_ref()).unwrap();
+    let address = testkit::Pair::ADDRESS_B.to_string();
+    server.args(["sr", "--tcp", "-i", &address]);
+    let server = testkit::Running::start(server).unwrap();
+    let dir = std::env::temp_dir().join(format!("vmat-stats-{}", std::process::id()));
+    let pid = server.pid().to_string();
+    let mut seen = String::new();
+    let is_accelerated = testkit::eventually(testkit::SOON, || {
+        seen = text(&run(&dir, &["-p", &pid, "-v", "5"]).stdout);
+        seen.contains("Yes")
+    });
+    assert!(is_accelerated, "{seen}");
+    assert!(!seen.contains("\nraw"), "{seen}");
+    assert_eq!(seen.lines().count(), 2, "{seen}");
+}
+
+#[test]
 fn interrupt_ends_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let _published = publish(dir.path());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::failure::Failure;
+use crate::output::Loudness;
 
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <command>
@@ -13,10 +14,12 @@ Usage: cargo xtask <command>
   setup [--try]         install what the other commands need, and verify it (as root; otherwise say how); --try: also on
                         a fresh machine, in a clean root
   demo                  sockperf over a veth pair, UDP and TCP, on the kernel and with libvma preloaded
-  test [--quick | --long]
+  test [--quick | --long] [--verbose]
                         format, lints, documentation, licences, tests, models, fuzzing, instruction counts, gain
-                        over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour
-  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400, default 20, and 60 for tcp and segment)
+                        over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour.
+                        A line a step; --verbose: all that cargo and the tests say, else in target/test.log
+  fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400; without it 12, 30 for tcp and segment,
+                        5 for preloaded)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),
@@ -69,7 +72,10 @@ pub(crate) enum Task {
         tries: bool,
     },
     Demo,
-    Test(Extent),
+    Test {
+        extent: Extent,
+        loudness: Loudness,
+    },
     /// Without a number, each target's own time.
     Fuzz {
         seconds: Option<u32>,
@@ -185,15 +191,16 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
 }
 
 fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
-    let mut extent = Extent::Usual;
+    let (mut extent, mut loudness) = (Extent::Usual, Loudness::Line);
     while let Some(argument) = arguments.next().map_err(usage_error)? {
-        extent = match argument {
-            Arg::Long("quick") => Extent::Quick,
-            Arg::Long("long") => Extent::Long,
+        match argument {
+            Arg::Long("quick") => extent = Extent::Quick,
+            Arg::Long("long") => extent = Extent::Long,
+            Arg::Long("verbose") | Arg::Short('v') => loudness = Loudness::Verbose,
             other => return Err(usage_error(other.unexpected())),
-        };
+        }
     }
-    Ok(Task::Test(extent))
+    Ok(Task::Test { extent, loudness })
 }
 
 /// Nothing or `--try`.
@@ -338,9 +345,15 @@ mod tests {
 
     #[test]
     fn options_belong_to_their_command() {
-        assert_eq!(parse_words("test --quick"), Ok(Task::Test(Extent::Quick)));
-        assert_eq!(parse_words("test"), Ok(Task::Test(Extent::Usual)));
-        assert_eq!(parse_words("test --long"), Ok(Task::Test(Extent::Long)));
+        let test = |extent, loudness| Ok(Task::Test { extent, loudness });
+        for (words, extent, loudness) in [
+            ("test --quick", Extent::Quick, Loudness::Line),
+            ("test", Extent::Usual, Loudness::Line),
+            ("test --long -v", Extent::Long, Loudness::Verbose),
+            ("test --verbose", Extent::Usual, Loudness::Verbose),
+        ] {
+            assert_eq!(parse_words(words), test(extent, loudness), "{words}");
+        }
         assert_eq!(
             parse_words("bench --rounds=7 --json out.json --check"),
             Ok(Task::Bench(BenchOptions {

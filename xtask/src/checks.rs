@@ -19,7 +19,7 @@ use crate::fuzz;
 use crate::instructions;
 use crate::licences;
 use crate::needs::Whom;
-use crate::output::print;
+use crate::output::{self, Loudness, print};
 use crate::package;
 use crate::process;
 use crate::setup;
@@ -115,9 +115,17 @@ const LONG_TESTS: &[&[&str]] = &[
 ];
 
 /// Runs every step, also after one has failed, so that one run shows all there is to mend.
-pub(crate) fn run(extent: Extent) -> Result<(), Failure> {
+pub(crate) fn run(extent: Extent, loudness: Loudness) -> Result<(), Failure> {
     let begun = Instant::now();
     setup::ensure(Whom::Testing)?;
+    if loudness == Loudness::Line {
+        let path = cargo::target_directory().join("test.log");
+        output::tell(format_args!(
+            "what cargo and the tests say: {}",
+            path.display()
+        ));
+        output::log_to(&path)?;
+    }
     let _off = autogroup::Off::begin();
     let lints = [
         "clippy",
@@ -369,14 +377,7 @@ fn summary(steps: &[Step], totals: &Totals, passed: bool, time: Duration) -> Str
         }
     }
     for step in steps {
-        let (outcome, time, note) = match step.outcome {
-            Outcome::Passed => ("ok", Some(step.time), step.note.as_str()),
-            Outcome::Failed => ("FAILED", Some(step.time), step.note.as_str()),
-            Outcome::Skipped(reason) => ("skipped", None, reason),
-        };
-        let time = time.map_or_else(String::new, |time| format!("{:.1} s", time.as_secs_f64()));
-        let line = format!("{:<13}  {outcome:<7}  {time:>7}  {note}", step.name);
-        text += line.trim_end();
+        text += &step.line();
         text.push('\n');
     }
     text += &totals.result_line(passed, time);
@@ -397,6 +398,7 @@ mod tests {
             outcome,
             time: Duration::from_millis(1500),
             note: note.to_owned(),
+            said: String::new(),
             tests: None,
         };
         let steps = [

@@ -237,6 +237,29 @@ fn executed(line: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// What the help and README.md say is what happens.
+    #[test]
+    fn the_times_are_those_that_are_told() {
+        let told = |text: &str| {
+            let text = text.replace(['`', '\n'], " ");
+            let words: Vec<_> = text.split_whitespace().collect();
+            let text = words.join(" ");
+            for target in ["tcp", "segment", PRELOADED] {
+                let time = default_seconds(target).to_string();
+                let at = text.find(&format!(" {time} for ")).expect(&time);
+                assert!(text[at..].contains(target), "{target}: {text}");
+            }
+            text.contains(&format!(" {} ", default_seconds("other")))
+                || text.contains(&format!(" {}, ", default_seconds("other")))
+        };
+        let readme = fs::read_to_string(cargo::workspace().join("README.md")).unwrap();
+        let line = |line: &&str| line.contains("xtask fuzz");
+        assert!(told(readme.lines().find(line).unwrap()));
+        let help = crate::arguments::USAGE;
+        let help = &help[help.find("fuzz [--seconds").unwrap()..];
+        assert!(told(help.split("\n  bench").next().unwrap()));
+    }
+
     #[test]
     fn every_target_is_built_and_has_seeds() {
         let directory = cargo::workspace().join("fuzz");

@@ -13,6 +13,7 @@ mod checks;
 mod debian;
 mod demo;
 mod failure;
+mod family;
 mod fresh;
 mod fuzz;
 mod instructions;
@@ -38,7 +39,10 @@ fn main() -> ExitCode {
     match arguments::parse(std::env::args_os()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::say(format_args!("xtask: {failure}"));
+            if matches!(failure, Failure::Interrupted) {
+                family::end();
+            }
+            output::tell(format_args!("xtask: {failure}"));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -51,7 +55,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Setup { tries: false } => setup::everything(),
         Task::Setup { tries: true } => setup::everything().and_then(|()| fresh::run()),
         Task::Demo => demo::run(),
-        Task::Test(extent) => checks::run(extent),
+        Task::Test { extent, loudness } => checks::run(extent, loudness),
         Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
         Task::Instructions { update } => instructions::run(update),

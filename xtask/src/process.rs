@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
+use crate::family;
 use crate::interrupt::{self, POLL_INTERVAL};
+use crate::output;
 
 /// How long an interrupted child, which got the Ctrl-C too, may take to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,6 +25,9 @@ pub(crate) enum Read {
 
 /// Runs `command` with this program's streams and fails unless it succeeds.
 pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
+    if let (Some(first), Some(second)) = (output::log(), output::log()) {
+        command.stdout(first).stderr(second);
+    }
     let mut child = Guard::spawn(&mut command)?;
     let status = child.wait()?;
     success(&command, status)
@@ -37,6 +42,8 @@ pub(crate) fn run_reading(
     let (reader, writer) = io::pipe()?;
     if read == Read::StdoutAndStderr {
         command.stderr(writer.try_clone()?);
+    } else if let Some(log) = output::log() {
+        command.stderr(log);
     }
     command.stdout(writer);
     let mut child = Guard::spawn(&mut command)?;
@@ -109,6 +116,7 @@ struct Guard(Child);
 
 impl Guard {
     fn spawn(command: &mut Command) -> Result<Self, Failure> {
+        family::mark(command);
         let child = command.stdin(Stdio::null()).spawn().map_err(|error| {
             Failure::Reason(format!(
                 "cannot run {}: {error}",

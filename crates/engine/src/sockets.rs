@@ -45,6 +45,7 @@ pub(crate) mod sleep;
 pub(crate) mod socket;
 pub(crate) mod stack;
 pub(crate) mod stamps;
+mod success;
 pub(crate) mod unseen;
 pub mod user_memory;
 mod withdrawal;

@@ -14,6 +14,11 @@ fn page() -> String {
          To write it again: UPDATE_DOCS=1 cargo test -p stats docs_are_current -->\n\n\
          What a process publishes in `<VMA_STATS_SHMEM_DIR>/vmastat.<pid>`, and what `vma_stats --json` prints under the same \
          names. `vma_stats --csv=SECTION` prints one section, `vma_stats --prometheus` the numbers.\n\n\
+         In JSON, as `vma_stats record` writes it, too, sections that hardly ever change (`reasons`, `settings`, `rules`, \
+         `closed_sockets`, `notes`, `events`) are in the first document, and in those where they are not as before; `unchanged` \
+         names those that are left out. Sockets say in words why the kernel has them (`why`) or has carried packets \
+         (`rx_os_why`, `tx_os_why`). In CSV, reasons are words, and times are five columns: `_count`, `_p50`, `_p90`, `_p99` \
+         and `_p999`, in nanoseconds.\n\n\
          A *counter* only grows, and starts at 0 again when somebody asks for it (`vma_stats -z`). A *gauge* rises and falls. A \
          *peak* is the most that a gauge ever was.\n",
     );

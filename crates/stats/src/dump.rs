@@ -1,6 +1,7 @@
 //! A socket's counters as log lines, in the original's words: for `VMA_STATS_FILE`, and for dumps
 //! that `vma_stats -S` asks for.
 
+use crate::PROTOCOL_TCP;
 use crate::counter::Counter;
 use crate::schema::SocketStats;
 
@@ -77,6 +78,50 @@ impl SocketStats {
     }
 }
 
+impl SocketStats {
+    /// What it is: its addresses, and of a stream its state and what waits.
+    pub fn identity_lines(&self) -> Vec<String> {
+        let mut lines = Lines {
+            fd: self.fd.value(),
+            lines: Vec::new(),
+        };
+        for (label, address) in [("Local", &self.local), ("Foreign", &self.peer)] {
+            if let Some(address) = address.value() {
+                lines.push(format!("- {label} Address = [{address}]"));
+            }
+        }
+        if self.protocol.value() == PROTOCOL_TCP {
+            lines.push(format!(
+                "- TCP state = {}, {} bytes to send, {} to read, {} segments sent again",
+                tcp_state(self.tcp_state.value()),
+                self.tx_queue_bytes.value(),
+                self.rx_queue_bytes.value(),
+                self.tx_retransmits.value(),
+            ));
+        }
+        lines.lines
+    }
+}
+
+/// The name of a connection's state, by the kernel's number, as the original tool has it; empty
+/// where there is none.
+pub fn tcp_state(number: u32) -> &'static str {
+    match number {
+        1 => "ESTABLISHED",
+        2 => "SYN_SENT",
+        3 => "SYN_RCVD",
+        4 => "FIN_WAIT_1",
+        5 => "FIN_WAIT_2",
+        6 => "TIME_WAIT",
+        7 => "CLOSED",
+        8 => "CLOSE_WAIT",
+        9 => "LAST_ACK",
+        10 => "LISTEN",
+        11 => "CLOSING",
+        _ => "",
+    }
+}
+
 struct Lines {
     fd: i32,
     lines: Vec<String>,
@@ -101,6 +146,26 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_says_where_it_is() {
+        let socket = SocketStats::default();
+        socket.fd.set(10);
+        assert!(socket.identity_lines().is_empty());
+        socket.protocol.set(PROTOCOL_TCP);
+        socket.local.set("10.0.0.1:80".parse().unwrap());
+        socket.peer.set("10.0.0.2:4000".parse().unwrap());
+        socket.tcp_state.set(1);
+        socket.tx_queue_bytes.set(100);
+        assert_eq!(
+            socket.identity_lines(),
+            [
+                "[fd=10] - Local Address = [10.0.0.1:80]",
+                "[fd=10] - Foreign Address = [10.0.0.2:4000]",
+                "[fd=10] - TCP state = ESTABLISHED, 100 bytes to send, 0 to read, 0 segments sent again",
+            ]
+        );
+    }
 
     #[test]
     fn lines_are_those_of_the_manual() {

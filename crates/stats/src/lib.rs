@@ -63,6 +63,7 @@ mod sync;
 
 pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
 pub use counter::{Counter, Gauge, Peak};
+pub use dump::tcp_state;
 pub use error::{CreateError, ReadError};
 pub use field::FieldKind;
 pub use field::endpoint::Endpoint;
@@ -94,7 +95,7 @@ pub use schema::{
     SettingSnapshot, SettingStats, SocketSnapshot, SocketStats, TcpSnapshot, TcpStats,
 };
 pub use sections::{PLANNED, SECTIONS, SectionInfo, SectionKind};
-pub use segment::{Identity, OpenSockets, Segment, Setting};
+pub use segment::{Identity, OpenRing, OpenSockets, Segment, Setting};
 pub use shares::{SHARES, Share, Shares};
 pub use slot::{
     GroupSlot, KernelSocketSlot, MultiplexerSlot, PoolSlot, QueueSlot, RingSlot, Slot, SocketSlot,

@@ -20,12 +20,14 @@ use crate::schema::SocketStats;
 
 mod file;
 mod identity;
+mod open_rings;
 mod sections;
 mod told;
 
 use file::{during, file_path, make_file, unguessable};
 pub use identity::Identity;
 use identity::write_header;
+pub use open_rings::OpenRing;
 pub(crate) use sections::Owner;
 use sections::Sections;
 use told::Note;

@@ -34,6 +34,36 @@ macro_rules! statistics {
                 }, )* }
             }
 
+            /// Writes the sections that are wanted into a map, each under its name.
+            ///
+            /// # Errors
+            /// Those of the map.
+            #[cfg(feature = "serde")]
+            pub fn serialize_into<M: serde::ser::SerializeMap>(
+                &self,
+                map: &mut M,
+                wanted: impl Fn(SectionKind) -> bool,
+            ) -> Result<(), M::Error> {
+                $( if wanted(SectionKind::$kind) {
+                    map.serialize_entry(stringify!($name), &self.$name)?;
+                } )*
+                Ok(())
+            }
+
+            /// Whether a section is as it was then.
+            pub fn is_unchanged(&self, kind: SectionKind, earlier: &Self) -> bool {
+                match kind {
+                    $( SectionKind::$kind => self.$name == earlier.$name, )*
+                }
+            }
+
+            /// Takes a section from another moment.
+            pub fn take_section(&mut self, kind: SectionKind, earlier: &Self) {
+                match kind {
+                    $( SectionKind::$kind => self.$name.clone_from(&earlier.$name), )*
+                }
+            }
+
             /// The values of every entry, section by section: what [`SectionInfo::fields`] lists,
             /// in that order.
             pub fn rows(&self) -> Vec<(&'static SectionInfo, Vec<Vec<Value>>)> {

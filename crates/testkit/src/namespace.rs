@@ -37,7 +37,7 @@ impl Namespace {
             return Err(Skip::new("not root: network namespaces need CAP_SYS_ADMIN"));
         }
         static SWEEP: Once = Once::new();
-        SWEEP.call_once(remove_stale);
+        SWEEP.call_once(remove_stale_namespaces);
 
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -217,7 +217,7 @@ fn pids(name: &str) -> Vec<i32> {
 }
 
 /// Removes the namespaces that killed test processes left behind.
-fn remove_stale() {
+pub fn remove_stale_namespaces() {
     let Ok(directory) = fs::read_dir(NAMESPACE_DIRECTORY) else {
         return;
     };

@@ -1,9 +1,11 @@
 //! From the command line to [`Options`].
 
+use clap::builder::PossibleValuesParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
 
 use crate::error::Error;
+use crate::options::completions::{self, SHELLS};
 use crate::options::table::{OPTIONS, OptionSpec, Value};
 use crate::options::{Mode, Options};
 
@@ -44,8 +46,19 @@ where
     };
     let arguments: Vec<String> = arguments.collect();
     match word.as_str() {
+        "help" | "h" | "?" if !arguments.is_empty() => {
+            let word = &arguments[0];
+            let mode = Mode::from_word(word).ok_or_else(|| unknown_command(word))?;
+            return Ok(Invocation::Print(help::of(mode)));
+        }
         "help" | "h" | "?" | "--help" | "-h" => return Ok(Invocation::Print(help::general())),
         "--version" => return Ok(Invocation::Print(help::version())),
+        "completions" => {
+            let shell = arguments.first().map_or("", String::as_str);
+            let script = completions::script(shell)
+                .ok_or_else(|| usage(format!("completions takes one of {}", SHELLS.join(", "))))?;
+            return Ok(Invocation::Print(script));
+        }
         "compare" => {
             let [first, second] = <[String; 2]>::try_from(arguments)
                 .map_err(|_| usage("compare takes two files that --json wrote"))?;
@@ -54,9 +67,7 @@ where
         _ => {}
     }
     let Some(mode) = Mode::from_word(&word) else {
-        return Err(usage(format!(
-            "unknown command '{word}'; see sockperf-rs help"
-        )));
+        return Err(unknown_command(&word));
     };
     // The original skips a lone dash at the start.
     let skipped = usize::from(arguments.first().is_some_and(|word| word == "-"));
@@ -74,6 +85,32 @@ where
         _ => Options::Client(client::client(&given, mode, seed)?),
     };
     Ok(Invocation::Run(options))
+}
+
+/// With the nearest one, if any is near.
+fn unknown_command(word: &str) -> Error {
+    let known = Mode::ALL.map(Mode::name);
+    let known = known.into_iter().chain(["compare", "completions", "help"]);
+    let argument = Arg::new("command").value_parser(PossibleValuesParser::new(known));
+    let error = Command::new(env!("CARGO_PKG_NAME"))
+        .no_binary_name(true)
+        .arg(argument)
+        .try_get_matches_from([word]);
+    let nearest = error.err().and_then(|error| suggestion(&error));
+    let hint = nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+    usage(format!(
+        "unknown command '{word}'{hint}; see sockperf-rs help"
+    ))
+}
+
+/// What the parser takes for what was meant.
+fn suggestion(error: &clap::Error) -> Option<String> {
+    let found = [ContextKind::SuggestedArg, ContextKind::SuggestedValue].map(|it| error.get(it));
+    found.into_iter().flatten().find_map(|value| match value {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    })
 }
 
 const HELP: &str = "help";
@@ -159,7 +196,8 @@ fn usage_message(error: &clap::Error, arguments: &[String], mode: Mode) -> Strin
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);
             let first = text.split("\n\n").next().unwrap_or(text).trim_end();
-            return format!("{first}; {hint}");
+            let meant = suggestion(error).map(|name| format!("; did you mean {name}?"));
+            return format!("{first}{}; {hint}", meant.unwrap_or_default());
         }
     };
     format!("Option {token} {complaint}; {hint}")

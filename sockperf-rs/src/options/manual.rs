@@ -64,7 +64,7 @@ pub fn man_page() -> String {
             roff(mode.about())
         );
     }
-    text += ".TP\n.B compare\nCompare two runs that \\-\\-json has saved.\n.SH OPTIONS\n";
+    text += ".TP\n.B compare\nCompare two runs that \\-\\-json has saved.\n.TP\n.B completions\nPrint what bash, zsh or fish complete.\n.SH OPTIONS\n";
     for option in OPTIONS {
         let value = match option.value {
             Value::Switch => String::new(),

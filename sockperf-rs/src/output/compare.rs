@@ -69,7 +69,8 @@ pub fn documents(first: &Value, second: &Value) -> Result<String, Error> {
             continue;
         };
         let confidence = interval
-            .and_then(|key| ratio_interval(&series(first, key), &series(second, key)))
+            .and_then(|key| ratio_error(&series(first, key), &series(second, key)))
+            .map(|factor| (b / a / factor, b / a * factor))
             .map_or_else(|| "-".to_owned(), describe);
         text += &format!(
             "{name:>7} {a:>12.3} {b:>10.3} {:>8.3}   {confidence}\n",
@@ -109,33 +110,30 @@ fn series(document: &Value, key: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Bounds of the ratio of the geometric means, at 95 %; `None` with fewer than three values on a
-/// side.
-fn ratio_interval(first: &[f64], second: &[f64]) -> Option<(f64, f64)> {
+/// By which factor the ratio of two runs may be wrong, at 95 %: what their intervals say of the
+/// ratio of their geometric means. `None` with fewer than three values on a side.
+fn ratio_error(first: &[f64], second: &[f64]) -> Option<f64> {
     const COUNT_MIN: usize = 3;
     if first.len().min(second.len()) < COUNT_MIN {
         return None;
     }
-    let (mean_a, square_a) = mean_and_squared_error(first);
-    let (mean_b, square_b) = mean_and_squared_error(second);
-    let difference = mean_b - mean_a;
+    let (square_a, square_b) = (squared_error(first), squared_error(second));
     let square = square_a + square_b;
     if square == 0.0 {
-        return Some((difference.exp(), difference.exp()));
+        return Some(1.0);
     }
     let part = |square: f64, count: usize| square * square / (count as f64 - 1.0);
     let freedom = square * square / (part(square_a, first.len()) + part(square_b, second.len()));
-    let margin = student_975(freedom) * square.sqrt();
-    Some(((difference - margin).exp(), (difference + margin).exp()))
+    Some((student_975(freedom) * square.sqrt()).exp())
 }
 
-/// Mean of the logarithms, and the square of its standard error.
-fn mean_and_squared_error(values: &[f64]) -> (f64, f64) {
+/// The square of the standard error of the logarithms' mean.
+fn squared_error(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let logs = || values.iter().map(|value| value.ln());
     let mean = logs().sum::<f64>() / count;
     let squares: f64 = logs().map(|log| (log - mean) * (log - mean)).sum();
-    (mean, squares / (count - 1.0) / count)
+    squares / (count - 1.0) / count
 }
 
 /// The 97.5 % quantile of Student's t: the normal one with the terms of Cornish and Fisher, which
@@ -189,6 +187,23 @@ mod tests {
         assert!(text.contains("no difference shown"), "{text}");
         let text = documents(&document(1.0, 2), &document(0.5, 10)).unwrap();
         assert!(text.contains("0.500   -\n"), "{text}");
+    }
+
+    /// The tail of a whole run is not the mean of its intervals' tails.
+    #[test]
+    fn the_bounds_are_around_the_ratio() {
+        let mut longer = document(1.0, 10);
+        longer["result"]["statistics"]["percentiles_usec"]["p50"] = 15.0.into();
+        let text = documents(&document(1.0, 10), &longer).unwrap();
+        let line = text.lines().find(|line| line.contains("p50")).unwrap();
+        let numbers: Vec<f64> = line
+            .split([' ', ':'])
+            .filter_map(|it| it.parse().ok())
+            .collect();
+        let [_, _, ratio, low, high] = numbers[..] else {
+            panic!("{line}");
+        };
+        assert!(low < ratio && ratio < high, "{line}");
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! The report of `--html`: one file with the results and two charts, which needs nothing else.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::client::run::Run;
+use crate::measure::host::Host;
 use crate::measure::intervals::Interval;
+use crate::measure::offload::Offload;
 use crate::measure::round_trips::RoundTrips;
 use crate::measure::statistics::{Sorted, Statistics};
 use crate::options::ClientOptions;
+use crate::output::json::Circumstances;
 use crate::output::report::{self, usec_divisor};
 use crate::terminal::Style;
 
@@ -19,8 +23,9 @@ pub fn page(
     options: &ClientOptions,
     run: &Run,
     statistics: &Statistics,
-    intervals: &[Interval],
+    circumstances: &Circumstances,
 ) -> String {
+    let intervals = &circumstances.intervals;
     let title = escape(&report::title(options));
     let quantity = if options.results.full_rtt {
         "round trip"
@@ -31,6 +36,7 @@ pub fn page(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
+    text += &facts(run, circumstances);
     text += &numbers(run, statistics);
     write!(
         text,
@@ -55,11 +61,85 @@ pub fn page(
     )
 }
 
+/// Where, when and how it was measured, what libvma did, and what makes it doubtful.
+fn facts(run: &Run, circumstances: &Circumstances) -> String {
+    let host = Host::observe();
+    let command: Vec<_> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let cpu = host.cpu_model.unwrap_or_default();
+    let cpus = host.cpu_count.unwrap_or_default();
+    let offload = circumstances.offload.as_ref();
+    let messages = run.sending.sent + run.replies.received;
+    let warnings = [
+        circumstances
+            .disturbance
+            .warning(run.sending.run_time_nsec as f64 / 1e6),
+        offload.and_then(|offload| offload.warning(messages)),
+    ];
+    let mut text = String::from("<dl>\n");
+    for (name, value) in [
+        (
+            "host",
+            format!("{}, {}, {cpus} CPUs, {cpu}", host.hostname, host.kernel),
+        ),
+        (
+            "date",
+            since.map_or_else(|_| String::new(), |it| date(it.as_secs())),
+        ),
+        ("command", command.join(" ")),
+        ("libvma", offload.map_or_else(String::new, Offload::lines)),
+    ] {
+        if !value.is_empty() {
+            let value = escape(value.trim_end());
+            // Writing to a string cannot fail.
+            writeln!(text, "<dt>{name}</dt><dd>{value}</dd>").ok();
+        }
+    }
+    for warning in warnings.into_iter().flatten() {
+        let warning = escape(&warning);
+        writeln!(
+            text,
+            "<dt class=\"warning\">warning</dt><dd class=\"warning\">{warning}</dd>"
+        )
+        .ok();
+    }
+    text + "</dl>\n"
+}
+
+/// A time of day in UTC, by the rules of the Gregorian calendar.
+fn date(unix_sec: u64) -> String {
+    let (days, second) = (unix_sec / 86_400, unix_sec % 86_400);
+    // Years that begin in March have their leap day last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        year + era * 400 + next,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
 const STYLE: &str = "body{font:15px/1.4 system-ui,sans-serif;max-width:60em;margin:2em auto;\
     padding:0 1em;color:#222}h1{font-size:1.4em}h2{font-size:1.1em;margin-top:2em}\
     div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em .6em .2em 0;text-align:right}\
     pre{background:#f5f5f5;padding:1em;overflow-x:auto}svg{width:100%;height:auto}\
-    svg text{font:12px system-ui,sans-serif;fill:#444}";
+    svg text{font:12px system-ui,sans-serif;fill:#444}dt{font-weight:bold;float:left;width:6em}\
+    dd{margin-left:7em;white-space:pre-wrap}.warning{color:#c0392b}\
+    @media(prefers-color-scheme:dark){body{background:#181a1b;color:#ddd}pre{background:#26292b}\
+    svg text{fill:#bbb}svg path{stroke:#3a3d40}.warning{color:#ff7b6b}}";
 
 fn numbers(run: &Run, statistics: &Statistics) -> String {
     let mut heads = String::new();
@@ -176,7 +256,22 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::environment::Disturbance;
     use crate::output::report::tests::{pp_options, sample_run};
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (unix_sec, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_795_843_199, "2026-11-28 05:19:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(date(unix_sec), expected);
+        }
+    }
 
     #[test]
     fn page_has_numbers_and_charts() {
@@ -193,7 +288,25 @@ mod tests {
             out_of_order: 0,
             latency: None,
         };
-        let text = page(&options, &run, &statistics, &[interval(1.0), interval(2.0)]);
+        let circumstances = |intervals| Circumstances {
+            disturbance: Disturbance {
+                steal_msec: Some(1e9),
+                ..Disturbance::default()
+            },
+            offload: None,
+            intervals,
+        };
+        let seen = circumstances(vec![interval(1.0), interval(2.0)]);
+        let text = page(&options, &run, &statistics, &seen);
+        for expected in [
+            "<dt>host</dt>",
+            "<dt>date</dt><dd>20",
+            "<dt>command</dt>",
+            "noisy machine",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(text.contains("prefers-color-scheme:dark"));
         assert!(
             text.contains("<title>ping-pong to &lt;host&gt; port"),
             "{text}"
@@ -202,7 +315,7 @@ mod tests {
         assert_eq!(text.matches("<svg").count(), 3);
         assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count());
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-        let short = page(&options, &run, &statistics, &[]);
+        let short = page(&options, &run, &statistics, &circumstances(Vec::new()));
         assert_eq!(short.matches("<svg").count(), 1);
     }
 }

@@ -13,7 +13,6 @@ use crate::client::threads;
 use crate::client::time_line::TimeLine;
 use crate::client::verdict;
 use crate::error::Error;
-use crate::error::complain;
 use crate::measure::environment::Counters;
 use crate::measure::offload::Offload;
 use crate::measure::statistics::Statistics;
@@ -111,7 +110,7 @@ impl Session<'_> {
         if let Some(settling) = run.valid.settling
             && let Some(warning) = settling.warning(f64::from(options.warm_up_msec) / 1e3)
         {
-            complain(warning);
+            self.warn(warning);
         }
         let sending = &run.sending;
         let messages = sending.sent + run.replies.received;
@@ -141,7 +140,7 @@ impl Session<'_> {
         }
         let run_time_msec = run_time_nsec as f64 / 1e6;
         if let Some(warning) = circumstances.disturbance.warning(run_time_msec) {
-            complain(warning);
+            self.warn(warning);
         }
     }
 

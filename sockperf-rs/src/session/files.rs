@@ -60,7 +60,7 @@ impl Files {
             check(file.write_all(text.as_bytes()), &results.hgrm)?;
         }
         if let Some(file) = &mut self.html {
-            let text = html::page(options, run, statistics, &circumstances.intervals);
+            let text = html::page(options, run, statistics, circumstances);
             check(file.write_all(text.as_bytes()), &results.html)?;
         }
         if run.valid.log.as_ref().is_some_and(|log| log.omitted > 0) {

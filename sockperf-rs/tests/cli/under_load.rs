@@ -171,6 +171,43 @@ fn under_the_name_of_the_original_nothing_else_is_printed() {
     assert!(!text.contains("Corrected"), "{text}");
 }
 
+/// Ends with the test.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Somebody else wants the only CPU.
+#[test]
+fn under_the_name_of_the_original_nobody_is_warned_of_noise() {
+    let directory = tempfile::tempdir().unwrap();
+    let link = directory.path().join("sockperf");
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_sockperf-rs"));
+    std::os::unix::fs::symlink(own, &link).unwrap();
+    let on_one_cpu = || {
+        let mut command = std::process::Command::new("taskset");
+        command.args(["--cpu-list", "0"]);
+        command
+    };
+    let busy = ["sh", "-c", "while :; do :; done"];
+    let busy = Ended(on_one_cpu().args(busy).spawn().unwrap());
+    let server = Server::ours("");
+    let said = |program: &std::path::Path| {
+        let line = format!("pp -i 127.0.0.1 -p {} -t 1", server.port);
+        let mut command = on_one_cpu();
+        command.arg(program).args(line.split_whitespace());
+        stderr(&output(command))
+    };
+    let (warned, strict) = (said(own), said(&link));
+    drop(busy);
+    assert!(warned.contains("noisy machine"), "{warned}");
+    assert!(!strict.contains("WARNING"), "{strict}");
+}
+
 #[test]
 fn rates_are_swept_and_searched() {
     let server = Server::ours("");

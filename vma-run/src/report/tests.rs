@@ -1,19 +1,20 @@
 use super::*;
+use crate::facts::Interface;
 
 const ALL: u64 = u64::MAX;
 
-fn interface() -> Interface {
+pub(super) fn interface() -> Interface {
     Interface {
         name: "eth0".to_owned(),
         driver: Some("ice".to_owned()),
         queues: 4,
         mtu: 1500,
-        has_ipv4: true,
+        has_address: true,
         ..Interface::default()
     }
 }
 
-fn ready() -> Facts {
+pub(super) fn ready() -> Facts {
     Facts {
         capabilities: Some(ALL),
         kernel: Some((6, 1)),
@@ -26,11 +27,11 @@ fn ready() -> Facts {
     }
 }
 
-fn report(facts: &Facts) -> Report {
+pub(super) fn report(facts: &Facts) -> Report {
     judge(facts, Some(&PathBuf::from("/usr/lib/libvma.so")))
 }
 
-fn without(capabilities: &[(&str, u32)]) -> Facts {
+pub(super) fn without(capabilities: &[(&str, u32)]) -> Facts {
     let lacking = capabilities
         .iter()
         .fold(0, |bits, (_, number)| bits | 1 << number);
@@ -41,7 +42,7 @@ fn without(capabilities: &[(&str, u32)]) -> Facts {
 }
 
 /// The only finding that is not fine.
-fn complaint(facts: &Facts) -> (Weight, String) {
+pub(super) fn complaint(facts: &Facts) -> (Weight, String) {
     let report = report(facts);
     let mut complaints = report
         .findings
@@ -107,27 +108,6 @@ fn memory_may_be_locked_by_right_or_by_limit() {
 }
 
 #[test]
-fn an_interface_of_another_process_is_named() {
-    let facts = Facts {
-        interfaces: Some(vec![
-            interface(),
-            Interface {
-                name: "eth1".to_owned(),
-                xdp_program: Some(77),
-                ..interface()
-            },
-        ]),
-        ..ready()
-    };
-    let (weight, text) = complaint(&facts);
-    assert_eq!(weight, Weight::Worse);
-    assert!(
-        text.starts_with("eth1: ice, 4 queues") && text.contains("XDP program 77"),
-        "{text}"
-    );
-}
-
-#[test]
 fn without_an_interface_nothing_is_accelerated() {
     let facts = Facts {
         interfaces: Some(Vec::new()),
@@ -170,4 +150,19 @@ fn processors_and_governor_cost_speed_only() {
             .iter()
             .all(|it| it.subject != "governor")
     );
+}
+
+#[test]
+fn programs_read_the_same_report() {
+    let value = report(&without(&[NET_RAW])).json();
+    assert_eq!(value["ready"], false);
+    let findings = value["findings"].as_array().unwrap();
+    let missing = findings
+        .iter()
+        .find(|it| it["weight"] == "MISSING")
+        .unwrap();
+    assert_eq!(missing["subject"], "capabilities");
+    assert_eq!(missing["text"], "without CAP_NET_RAW");
+    assert!(missing["remedy"].as_str().unwrap().contains("setpriv"));
+    assert_eq!(report(&ready()).json()["ready"], true);
 }

@@ -66,12 +66,12 @@ pub(super) struct Arguments {
 
     /// 1 = counters of every socket, 2 = with queues, 3 = everything, 4 = multicast groups,
     /// 5 = all processes' sockets as netstat lists them
-    #[arg(short, long, value_name = "VIEW",
+    #[arg(short, long, value_name = "VIEW", global = true,
           value_parser = clap::value_parser!(u8).range(1..=5))]
     view: Option<u8>,
 
     /// 1 = totals, 2 = change per second (with --json and --csv: change during the interval)
-    #[arg(short, long, value_name = "DETAILS", default_value_t = 1,
+    #[arg(short, long, value_name = "DETAILS", default_value_t = 1, global = true,
           value_parser = clap::value_parser!(u8).range(1..=2))]
     details: u8,
 
@@ -98,25 +98,25 @@ pub(super) struct Arguments {
     fd_dump: Vec<String>,
 
     /// Print, even on a terminal
-    #[arg(long)]
+    #[arg(long, global = true)]
     plain: bool,
 
     /// Print view 1 with rings, buffer pools, and why sockets are not offloaded
-    #[arg(long, group = "output")]
+    #[arg(long, group = "output", global = true)]
     explain: bool,
 
     /// Print one JSON document per report and line
-    #[arg(long, group = "output")]
+    #[arg(long, group = "output", global = true)]
     json: bool,
 
     /// Print a section as comma-separated values
     #[arg(long, group = "output", value_name = "SECTION", num_args = 0..=1, default_missing_value = "sockets",
-          require_equals = true, value_parser = section)]
+          require_equals = true, value_parser = section, global = true)]
     csv: Option<&'static SectionInfo>,
 
     /// Print metrics for Prometheus, or serve them on a local address
     #[arg(long, group = "output", value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "",
-          require_equals = true)]
+          require_equals = true, global = true)]
     prometheus: Option<String>,
 }
 
@@ -140,7 +140,11 @@ impl Arguments {
         let output = self.output(on_terminal)?;
         let requests = Requests {
             zero: self.zero,
-            log_level: self.log_level,
+            // The original counts to seven here, and has names for six in the environment.
+            log_level: self.log_level.map(|level| match level.as_str() {
+                "7" => "all".to_owned(),
+                _ => level,
+            }),
             log_details: self.details_level,
             dump: dump(&self.fd_dump)?,
         };

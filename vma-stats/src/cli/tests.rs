@@ -3,7 +3,7 @@ use super::*;
 
 fn parsed(arguments: &[&str], on_terminal: bool) -> Result<Options, String> {
     let arguments = std::iter::once("vma_stats").chain(arguments.iter().copied());
-    Arguments::try_parse_from(arguments)
+    Arguments::try_parse_from(modern(arguments.map(OsString::from)))
         .map_err(|error| error.to_string())?
         .resolve(on_terminal)
 }
@@ -142,4 +142,26 @@ fn bad_values_are_errors() {
     ] {
         assert!(options(arguments).is_err(), "{arguments:?}");
     }
+}
+
+#[test]
+fn the_first_command_line_of_the_original_is_understood() {
+    let old = options(&["4242"]).unwrap();
+    assert_eq!(old.process, Process::Pid(4242));
+    let old = options(&["4242", "3"]).unwrap();
+    assert_eq!(old.process, Process::Pid(4242));
+    assert!(matches!(old.output, Output::Full));
+    assert!(options(&["4242", "9"]).is_err());
+    assert!(options(&["4242", "x"]).is_err());
+    let highest = options(&["-l", "7"]).unwrap().requests;
+    assert_eq!(highest.log_level.as_deref(), Some("all"));
+}
+
+#[test]
+fn options_may_follow_a_command() {
+    assert_eq!(shown(&["replay", "x", "-v", "2"], true), "Medium");
+    assert_eq!(shown(&["replay", "x", "--json"], true), "Json");
+    assert_eq!(shown(&["-v", "2", "replay", "x"], true), "Medium");
+    let deltas = options(&["replay", "x", "-d", "2"]).unwrap();
+    assert_eq!(deltas.details, Details::Deltas);
 }

@@ -6,7 +6,6 @@ use ratatui::layout::Rect;
 use stats::{ProcessInfo, Statistics};
 
 use crate::sample::Sample;
-use crate::tui::history::History;
 use crate::tui::theme::Theme;
 
 mod keys;
@@ -43,6 +42,12 @@ pub(super) struct App {
     pub(super) paused: bool,
     pub(super) help: bool,
     pub(super) detail: bool,
+    /// Another `z` lets the counters begin anew: they are everybody's.
+    pub(super) zero_is_asked: bool,
+    /// By which column the lists beside that of the sockets are sorted; `None`: as they come.
+    pub(super) list_sort: Option<usize>,
+    /// Which entries the last drawing of a list has shown, by row.
+    pub(super) listed: Vec<usize>,
     /// The process has ended, or the recording.
     pub(super) ended: Option<&'static str>,
     message: Option<(String, SystemTime)>,
@@ -62,10 +67,7 @@ const MESSAGE_TIME: Duration = Duration::from_secs(4);
 impl App {
     pub(super) fn new(process: ProcessInfo, interval: Duration, theme: Theme) -> Self {
         Self {
-            current: Followed {
-                process,
-                history: History::default(),
-            },
+            current: Followed::new(process),
             others: Vec::new(),
             all: false,
             tab: Tab::Sockets,
@@ -78,6 +80,9 @@ impl App {
             paused: false,
             help: false,
             detail: false,
+            zero_is_asked: false,
+            list_sort: None,
+            listed: Vec::new(),
             ended: None,
             message: None,
             interval,
@@ -92,10 +97,7 @@ impl App {
     /// Another process is the chosen one from here on.
     pub(super) fn follow(&mut self, process: ProcessInfo) {
         self.others.retain(|other| other.process.pid != process.pid);
-        self.current = Followed {
-            process,
-            history: History::default(),
-        };
+        self.current = Followed::new(process);
         self.ended = None;
         self.all = false;
         self.tab = Tab::Sockets;
@@ -141,17 +143,9 @@ impl App {
 
     /// Rows of the present screen.
     pub(super) fn row_count(&self) -> usize {
-        let statistics = self.statistics();
-        let count = |of: fn(&Statistics) -> usize| statistics.map_or(0, of);
         match self.tab {
             Tab::Sockets => self.order.len(),
-            Tab::Rings => count(|it| it.rings.len()),
-            Tab::Epoll => count(|it| it.multiplexers.len()),
-            Tab::Tcp => count(|it| it.tcp_connections.len()),
-            Tab::Multicast => count(|it| it.groups.len()),
-            Tab::Events => count(|it| it.events.len()),
-            Tab::Settings => count(|it| it.settings.len()),
-            Tab::Processes => 1 + self.others.len(),
+            _ => self.listed.len(),
         }
     }
 }

@@ -188,14 +188,31 @@ fn draw_graphs(frame: &mut Frame<'_>, app: &App, area: Rect) {
     ] {
         let now = line.back().copied().unwrap_or(0);
         let peak = line.iter().max().copied().unwrap_or(0);
-        let title = format!(" {name} {}/s  peak {} ", count(now), count(peak));
+        let rate = format!(" {name} {}/s ", count(now));
+        let title = format!("{rate} peak {} ", count(peak));
+        let title = match title.len() + 2 <= usize::from(area.width) {
+            true => title,
+            false => rate,
+        };
+        let seconds = line.len().min(usize::from(area.width.saturating_sub(2))) as f64
+            * app.interval.as_secs_f64();
         let block = Block::bordered()
             .border_type(BorderType::Rounded)
             .border_style(theme.border())
-            .title(Span::styled(title, style));
+            .title(Span::styled(title, style))
+            .title_bottom(Span::styled(span(seconds), theme.quiet()));
         let inner = block.inner(area);
         frame.render_widget(block, area);
         frame.render_widget(sparkline(line, inner.width).style(style), inner);
+    }
+}
+
+/// What time a graph covers, for its lower edge.
+fn span(seconds: f64) -> String {
+    match seconds {
+        ..1.0 => String::new(),
+        ..120.0 => format!(" {seconds:.0} s "),
+        _ => format!(" {:.0} min ", seconds / 60.0),
     }
 }
 
@@ -250,8 +267,21 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
             ("Space", "pause"),
             ("z", "zero"),
         ],
-        (Tab::Processes, _) => &[("Enter", "show"), ("↑↓", "choose")],
-        _ => &[("↑↓", "scroll"), ("Space", "pause"), ("z", "zero")],
+        (Tab::Processes, _) => &[
+            ("Enter", "show"),
+            ("↑↓", "choose"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("r", "reverse"),
+        ],
+        _ => &[
+            ("↑↓", "scroll"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("r", "reverse"),
+            ("Space", "pause"),
+            ("z", "zero"),
+        ],
     };
     let mut spans = vec![Span::raw(" ")];
     let last = [("?", "help"), ("q", "quit")];
@@ -274,18 +304,21 @@ fn draw_help(frame: &mut Frame<'_>, app: &App, area: Rect) {
         ("1-8, Tab, ← →", "another screen"),
         ("↑ ↓ PgUp PgDn", "choose a row"),
         ("Enter", "all about a socket, and what to change"),
-        ("/", "filter sockets: fd, address, reason, 'kernel'"),
+        ("/", "filter: fd, address, reason, 'kernel', any word"),
         ("s, r", "sort by another column, reverse"),
         ("t", "totals instead of rates"),
         ("a", "the sockets of all processes"),
         ("Space", "pause"),
         ("+ -", "faster, slower"),
-        ("z", "let all counters begin anew"),
+        ("z", "let all counters begin anew (asks first)"),
         ("mouse", "click tabs and rows, wheel scrolls"),
         ("q", "quit"),
     ];
     let height = text::cells(lines.len()) + 4;
-    let popup = text::centred(area, 62, height);
+    let longest = lines.iter().map(|(_, what)| what.len()).max();
+    // The key, two borders and what is left free on both sides.
+    let width = 16 + text::cells(longest.unwrap_or(0)) + 6;
+    let popup = text::centred(area, width, height);
     let text: Vec<Line<'_>> = lines
         .into_iter()
         .map(|(key, what)| {

@@ -1,6 +1,7 @@
 //! The terminal, which is as it was when the program has ended, however it ends.
 
 use std::io::{self, Stdout};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
@@ -16,7 +17,9 @@ use crate::tui::draw;
 
 /// The terminal while the screens are shown.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Its destructor would write that it cannot write, and panic where standard error has gone,
+    /// too. [`restore`] does what it does.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -26,7 +29,9 @@ impl Screen {
         let opened = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture)
             .and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
         match opened {
-            Ok(terminal) => Ok(Self { terminal }),
+            Ok(terminal) => Ok(Self {
+                terminal: ManuallyDrop::new(terminal),
+            }),
             Err(error) => {
                 restore();
                 Err(error)

@@ -11,7 +11,6 @@ use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, SocketSlot};
 
 use super::app::{Action, App, Followed, Tab};
 use super::draw::draw;
-use super::history::History;
 use super::theme::Theme;
 use crate::sample::Sample;
 use crate::sample::tests::Fixture;
@@ -158,14 +157,11 @@ fn app(colours: bool) -> App {
     segment.event("error", "eth9", "bpf(2): Operation not permitted");
     let sockets = Sockets::new(&fixture);
     let mut app = App::new(process(), Duration::from_secs(1), Theme::new(colours));
-    let mut other = Followed {
-        process: ProcessInfo {
-            pid: 4250,
-            program: "gateway".to_owned(),
-            ..process()
-        },
-        history: History::default(),
-    };
+    let mut other = Followed::new(ProcessInfo {
+        pid: 4250,
+        program: "gateway".to_owned(),
+        ..process()
+    });
     for second in 0..50 {
         sockets.run(second);
         epoll.shares[1].rx_ready.add(150_000);
@@ -338,10 +334,14 @@ fn keys_change_what_is_shown() {
     press(&mut app, KeyCode::Tab);
     assert_eq!(app.tab, Tab::Rings);
     press(&mut app, KeyCode::Char('8'));
+    screen(&mut app, 80, 24);
     press(&mut app, KeyCode::Down);
     assert_eq!(press(&mut app, KeyCode::Enter), Some(Action::Open(4250)));
     press(&mut app, KeyCode::Char(' '));
     assert!(app.paused);
+    assert_eq!(press(&mut app, KeyCode::Char('z')), None, "asks first");
+    assert_eq!(press(&mut app, KeyCode::Char('x')), None);
+    assert_eq!(press(&mut app, KeyCode::Char('z')), None, "asks again");
     assert_eq!(press(&mut app, KeyCode::Char('z')), Some(Action::Zero));
     press(&mut app, KeyCode::Char('?'));
     assert!(app.help);
@@ -370,6 +370,79 @@ fn filter_finds_addresses_and_reasons() {
         press(&mut app, KeyCode::Esc);
         assert_eq!(fds(&app).len(), 4);
     }
+}
+
+/// A list's rows, by the first words of each.
+fn rows(app: &mut App) -> Vec<String> {
+    let text = screen(app, 120, 36).backend().to_string();
+    let area = app.rows_area;
+    let lines = text.lines().skip(usize::from(area.y));
+    let lines = lines.take(usize::from(area.height));
+    let first = |line: &str| Some(line.trim_matches('"').split_whitespace().next()?.to_owned());
+    lines.filter_map(first).collect()
+}
+
+#[test]
+fn lists_are_filtered_and_sorted_by_any_column() {
+    let mut app = app(true);
+    press(&mut app, KeyCode::Char('7'));
+    assert_eq!(
+        rows(&mut app),
+        ["VMA_SPEC", "VMA_RX_POLL", "VMA_TRACELEVEL"]
+    );
+    press(&mut app, KeyCode::Char('s'));
+    assert_eq!(
+        rows(&mut app),
+        ["VMA_RX_POLL", "VMA_SPEC", "VMA_TRACELEVEL"]
+    );
+    press(&mut app, KeyCode::Char('r'));
+    assert_eq!(
+        rows(&mut app),
+        ["VMA_TRACELEVEL", "VMA_SPEC", "VMA_RX_POLL"]
+    );
+    press(&mut app, KeyCode::Char('/'));
+    "PRESET"
+        .chars()
+        .for_each(|letter| assert!(press(&mut app, KeyCode::Char(letter)).is_none()));
+    press(&mut app, KeyCode::Enter);
+    assert_eq!(rows(&mut app), ["VMA_RX_POLL"]);
+    assert_eq!(app.row_count(), 1);
+    press(&mut app, KeyCode::Esc);
+    assert_eq!(rows(&mut app).len(), 3);
+    // Numbers by what they are worth, the largest first; the row that is chosen is the one shown.
+    press(&mut app, KeyCode::Char('8'));
+    assert_eq!(rows(&mut app), ["4242", "4250"]);
+    for _ in 0..5 {
+        press(&mut app, KeyCode::Char('s'));
+    }
+    press(&mut app, KeyCode::Char('r'));
+    assert_eq!(
+        rows(&mut app),
+        ["4250", "4242"],
+        "by Rx/s, the smallest first"
+    );
+    assert_eq!(press(&mut app, KeyCode::Enter), Some(Action::Open(4250)));
+}
+
+#[test]
+fn an_accelerated_connection_says_how_it_is() {
+    let mut app = app(true);
+    let mut sample = app.current.history.latest().unwrap().clone();
+    sample.taken += Duration::from_secs(1);
+    let connection = &sample.statistics.tcp_connections[0];
+    let (fd, inode) = (connection.fd, connection.inode);
+    let socket = &mut sample.statistics.sockets[0];
+    (socket.fd, socket.inode, socket.protocol) = (fd, inode, PROTOCOL_TCP);
+    app.push(sample);
+    app.detail = true;
+    app.selected = (0..4)
+        .find(|row| app.socket_in_row(*row).unwrap().socket.fd == fd)
+        .unwrap();
+    let text = screen(&mut app, 120, 36).backend().to_string();
+    assert!(
+        text.contains("ESTABLISHED, cwnd 63K, rtt 420.0 us"),
+        "{text}"
+    );
 }
 
 #[test]

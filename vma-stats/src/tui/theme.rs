@@ -81,7 +81,7 @@ impl Theme {
     }
 
     pub(super) fn sent(self) -> Style {
-        self.colour(Color::Blue)
+        self.colour(Color::LightBlue)
     }
 
     pub(super) fn border(self) -> Style {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, Statistics};
+use stats::{PROTOCOL_TCP, PROTOCOL_UDP, ProcessInfo, Statistics, tcp_state};
 
 use crate::kernel_table;
 
@@ -69,7 +69,7 @@ pub(crate) fn lines(pid: u32, statistics: &Statistics) -> Vec<Line> {
         });
     }
     for connection in &statistics.tcp_connections {
-        lines.push(Line {
+        let line = Line {
             protocol: "tcp",
             fd: connection.fd,
             offloaded: true,
@@ -79,11 +79,19 @@ pub(crate) fn lines(pid: u32, statistics: &Statistics) -> Vec<Line> {
             peer: connection.peer,
             state: tcp_state(connection.state),
             inode: connection.inode,
-        });
+        };
+        // It is among the sockets, too.
+        let is_same = |other: &&mut Line| (other.fd, other.inode) == (line.fd, line.inode);
+        match lines.iter_mut().find(is_same) {
+            Some(other) => *other = line,
+            None => lines.push(line),
+        }
     }
+    let of_library = kernel_table::descriptors_of_library(pid);
     let known: Vec<u64> = lines.iter().map(|line| line.inode).collect();
     for (fd, socket) in of_kernel {
-        if known.contains(&socket.inode) {
+        let is_library_s = socket.protocol == "raw" && of_library.contains(&fd);
+        if known.contains(&socket.inode) || is_library_s {
             continue;
         }
         lines.push(Line {
@@ -103,24 +111,6 @@ pub(crate) fn lines(pid: u32, statistics: &Statistics) -> Vec<Line> {
     }
     lines.sort_by_key(|line| line.fd);
     lines
-}
-
-/// Names of the original tool, by the kernel's numbers.
-pub(crate) fn tcp_state(number: u32) -> &'static str {
-    match number {
-        1 => "ESTABLISHED",
-        2 => "SYN_SENT",
-        3 => "SYN_RCVD",
-        4 => "FIN_WAIT_1",
-        5 => "FIN_WAIT_2",
-        6 => "TIME_WAIT",
-        7 => "CLOSED",
-        8 => "CLOSE_WAIT",
-        9 => "LAST_ACK",
-        10 => "LISTEN",
-        11 => "CLOSING",
-        _ => "",
-    }
 }
 
 fn format_line(process: &ProcessInfo, line: &Line) -> String {

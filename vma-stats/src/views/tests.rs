@@ -74,6 +74,16 @@ fn statistics() -> Statistics {
         tx_retransmits: 4,
         ..SocketSnapshot::default()
     };
+    // Each accelerated connection is in two sections.
+    let connected = SocketSnapshot {
+        fd: connection.fd,
+        protocol: PROTOCOL_TCP,
+        offloaded: true,
+        inode: connection.inode,
+        local: connection.local,
+        peer: connection.peer,
+        ..SocketSnapshot::default()
+    };
     let member = |fd, group: &str| GroupSnapshot {
         fd,
         group: address(group),
@@ -92,7 +102,7 @@ fn statistics() -> Statistics {
         ..MultiplexerSnapshot::default()
     };
     Statistics {
-        sockets: vec![busy, idle, other],
+        sockets: vec![busy, idle, connected, other],
         tcp_connections: vec![connection],
         groups: vec![
             member(15, "224.4.1.3:0"),

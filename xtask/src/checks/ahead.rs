@@ -6,6 +6,7 @@
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
+use crate::family;
 use crate::interrupt::{self, POLL_INTERVAL};
 use crate::process;
 
@@ -18,7 +19,9 @@ impl Ahead {
     pub(super) fn begin(builds: Vec<Command>) -> Self {
         Self(thread::spawn(move || {
             for build in &builds {
-                let Ok(child) = when_idle(build).spawn() else {
+                let mut build = when_idle(build);
+                family::mark(&mut build);
+                let Ok(child) = build.spawn() else {
                     return;
                 };
                 wait(child);

@@ -10,7 +10,7 @@ use super::failures::Failures;
 use super::totals::Totals;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::say;
+use crate::output::{self, say, tell};
 use crate::process::{self, Read};
 
 /// How a step ended.
@@ -28,6 +28,8 @@ pub(super) struct Step {
     pub(super) outcome: Outcome,
     pub(super) time: Duration,
     pub(super) note: String,
+    /// The last that it wrote into the log.
+    pub(super) said: String,
     /// Of a step of tests.
     pub(super) tests: Option<Ran>,
 }
@@ -59,8 +61,19 @@ pub(super) fn step(
     name: &'static str,
     work: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<Step, Failure> {
+    let step = silent_step(name, work)?;
+    step.announce();
+    Ok(step)
+}
+
+/// The same, without a word about its end to whoever waits.
+fn silent_step(
+    name: &'static str,
+    work: impl FnOnce() -> Result<String, Failure>,
+) -> Result<Step, Failure> {
     say(format_args!("\n=== {name}"));
     let begun = Instant::now();
+    let from = output::log_len();
     let result = work();
     interrupt::check()?;
     let (outcome, note) = match result {
@@ -79,9 +92,13 @@ pub(super) fn step(
         outcome,
         time: begun.elapsed(),
         note,
+        said: output::log_tail(from, LINES_OF_FAILURE),
         tests: None,
     })
 }
+
+/// So many of its last lines are shown of a step that failed.
+const LINES_OF_FAILURE: usize = 60;
 
 pub(super) fn skipped(name: &'static str, reason: &'static str) -> Step {
     Step {
@@ -89,6 +106,7 @@ pub(super) fn skipped(name: &'static str, reason: &'static str) -> Step {
         outcome: Outcome::Skipped(reason),
         time: Duration::ZERO,
         note: String::new(),
+        said: String::new(),
         tests: None,
     }
 }
@@ -97,8 +115,10 @@ pub(super) fn skipped(name: &'static str, reason: &'static str) -> Step {
 pub(super) fn tests(name: &'static str, command: impl Fn() -> Command) -> Result<Step, Failure> {
     let command = command();
     let mut ran = Ran::nothing_yet(&command);
-    let step = step(name, || run(command, &mut ran, &mut |line| say(line)))?;
-    Ok(step.of_tests(ran))
+    let step = silent_step(name, || run(command, &mut ran, &mut |line| say(line)))?;
+    let step = step.of_tests(ran);
+    step.announce();
+    Ok(step)
 }
 
 /// So many others run beside a step.
@@ -127,12 +147,14 @@ pub(super) fn tests_beside(
             done.extend(lane.join().map_err(|_| Failure::new("a panic"))?);
         }
         for (name, result, ran, lines, time) in done {
-            let mut done = step(name, || {
+            let mut done = silent_step(name, || {
                 lines.iter().for_each(say);
                 result
             })?;
             done.time = time;
-            steps.push(done.of_tests(ran));
+            let done = done.of_tests(ran);
+            done.announce();
+            steps.push(done);
         }
         Ok(steps)
     })
@@ -143,6 +165,30 @@ impl Step {
         self.note = ran.totals.to_string();
         self.tests = Some(ran);
         self
+    }
+
+    /// How it ended, how long it took, and what is to be said of it.
+    pub(super) fn line(&self) -> String {
+        let (outcome, time, note) = match self.outcome {
+            Outcome::Passed => ("ok", Some(self.time), self.note.as_str()),
+            Outcome::Failed => ("FAILED", Some(self.time), self.note.as_str()),
+            Outcome::Skipped(reason) => ("skipped", None, reason),
+        };
+        let time = time.map_or_else(String::new, |time| format!("{:.1} s", time.as_secs_f64()));
+        let line = format!("{:<13}  {outcome:<7}  {time:>7}  {note}", self.name);
+        line.trim_end().to_owned()
+    }
+
+    /// Where nobody sees what it says: its line, and why it failed.
+    fn announce(&self) {
+        if output::log().is_none() {
+            return;
+        }
+        tell(self.line());
+        // What failed tests say is in the summary.
+        if matches!(self.outcome, Outcome::Failed) && self.said_by_failed().is_empty() {
+            tell(&self.said);
+        }
     }
 
     /// If nothing but a few tests failed, runs these once more, alone. The step has passed if they

@@ -237,6 +237,16 @@ pub(crate) const FILES: &[File] = &[
     ),
     file(
         Library,
+        Compressed("docs/troubleshooting.md"),
+        "usr/share/doc/{name}/troubleshooting.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/coming-from-vma.md"),
+        "usr/share/doc/{name}/coming-from-vma.md.gz",
+    ),
+    file(
+        Library,
         Compressed("CHANGELOG.md"),
         "usr/share/doc/{name}/changelog.gz",
     ),

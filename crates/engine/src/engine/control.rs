@@ -51,7 +51,12 @@ impl<B: Backend> Engine<B> {
         for fd in fds {
             if let Some(socket) = self.socket(fd) {
                 dumped += 1;
-                for line in socket.core().counters().lines() {
+                let counters = socket.core().counters();
+                for line in counters
+                    .identity_lines()
+                    .into_iter()
+                    .chain(counters.lines())
+                {
                     (log.line)(level, &line)?;
                 }
             }

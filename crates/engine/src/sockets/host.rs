@@ -24,6 +24,7 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::success;
 use crate::sockets::unseen::Unseen;
 use crate::sockets::zero_copy::HeldPackets;
 
@@ -310,7 +311,10 @@ impl<S: Stack> Host<S> {
     /// Lets readers know of a decision about a socket.
     pub(crate) fn socket_event(&self, reason: Reason, fd: c_int, text: &str) {
         let kind = match reason {
-            Reason::Offloaded => "offload",
+            Reason::Offloaded => {
+                success::say_once(&self.segment);
+                "offload"
+            }
             _ => "kernel",
         };
         self.segment.event(kind, &format!("fd {fd}"), text);

@@ -119,6 +119,12 @@ impl<E: Entry + Shared> Section<E> {
             .unwrap_or(self.entries)
     }
 
+    /// The entries that somebody has claimed.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = &'static E> {
+        let entries = self.allocated().iter();
+        entries.filter(|entry| entry.head().is_open())
+    }
+
     /// Gives the entry memory, if it has none. `false`: there is none to be had.
     #[inline]
     fn allocate(&self, index: u32) -> bool {

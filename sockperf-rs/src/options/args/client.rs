@@ -155,14 +155,14 @@ fn rate(given: &Given<'_>, mode: Mode) -> Result<Option<u32>, Error> {
         None if mode == Mode::UnderLoad => Ok(Some(10_000)),
         None | Some("max" | "MAX") => Ok(None),
         Some(_) => given.number("mps", (1, RATE_MAX), |text| {
-            format!("'--mps' Invalid 18 val: {text} (max, or 1 to {RATE_MAX})")
+            format!("'--mps' Invalid rate: {text} (max, or 1 to {RATE_MAX})")
         }),
     }
 }
 
 fn reply_every(given: &Given<'_>, mode: Mode) -> Result<u32, Error> {
     let every = given.number("reply-every", (1, RATE_MAX), |text| {
-        format!("'--reply-every' Invalid 19 val: {text} (1 to {RATE_MAX})")
+        format!("'--reply-every' Invalid number of messages: {text} (1 to {RATE_MAX})")
     })?;
     Ok(match mode {
         Mode::UnderLoad | Mode::Playback => every.unwrap_or(100),

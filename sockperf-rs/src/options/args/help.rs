@@ -1,7 +1,7 @@
 //! The help texts, in the layout of the original.
 
 use crate::options::Mode;
-use crate::options::table::{OPTIONS, OptionSpec};
+use crate::options::table::{OPTIONS, OptionSpec, Value};
 
 /// The list of commands.
 pub(super) fn general() -> String {
@@ -14,7 +14,14 @@ pub(super) fn general() -> String {
     let modes = Mode::ALL.map(|mode| (format!("{} ({})", mode.name(), mode.alias()), mode.about()));
     let others = [
         ("compare", "Compare two runs that --json has saved."),
-        ("help (h ,?)", "Show this list."),
+        (
+            "completions",
+            "Print what bash, zsh or fish complete: completions SHELL.",
+        ),
+        (
+            "help (h ,?)",
+            "Show this list, or with a command its options.",
+        ),
         ("--version", "Show the version."),
     ]
     .map(|(name, about)| (name.to_owned(), about));
@@ -65,19 +72,47 @@ fn forms(mode: Mode) -> [&'static str; 2] {
 fn option_line(option: &OptionSpec) -> String {
     let short = option.short.map(|letter| format!("-{letter}"));
     let long: Vec<String> = option.long.iter().map(|name| format!("--{name}")).collect();
+    let value = match option.value {
+        Value::Switch => String::new(),
+        Value::Required(name) => format!(" <{name}>"),
+        Value::Optional(name) => format!(" [<{name}>]"),
+    };
     let help = match option.refusal() {
         Some(reason) => format!("{}; not supported: {reason}", option.help),
         None => option.help.to_owned(),
     };
-    line(&short.unwrap_or_default(), &long.join(","), &help)
+    let long = long.join(",") + &value;
+    line(&short.unwrap_or_default(), &long, &help)
 }
 
 fn line(short: &str, long: &str, help: &str) -> String {
     const LONG_WIDTH: usize = 21;
     let start = format!(" {short:<7} {long:<LONG_WIDTH$}");
-    if long.len() > LONG_WIDTH {
-        format!("{start}\n{:30}\t-{help}.\n", "")
-    } else {
-        format!("{start}\t-{help}.\n")
+    let start = match long.len() > LONG_WIDTH {
+        true => format!("{start}\n{:30}", ""),
+        false => start,
+    };
+    format!("{start}\t-{}\n", wrapped(&format!("{help}.")))
+}
+
+/// Columns in front of a text, the tab's end and the dash, and of a whole line.
+const INDENT: usize = 33;
+const WIDTH: usize = 100;
+
+/// The text, continued below its beginning.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        if used > 0 && INDENT + used + 1 + word.len() > WIDTH {
+            lines += &format!("\n{:INDENT$}", "");
+            used = 0;
+        } else if used > 0 {
+            lines.push(' ');
+            used += 1;
+        }
+        lines += word;
+        used += word.len();
     }
+    lines
 }

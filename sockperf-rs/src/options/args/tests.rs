@@ -342,14 +342,25 @@ fn help_and_version_are_printed() {
 }
 
 #[test]
+fn completions_are_printed_for_known_shells() {
+    assert!(printed("completions bash").contains("complete "));
+    refused("completions", "bash, zsh, fish");
+    refused("completions csh", "bash, zsh, fish");
+}
+
+#[test]
 fn help_has_the_layout_of_the_original() {
     let text = printed("pp --help");
     for line in [
         " -h,-?   --help,--usage       \t-",
-        " -t      --time               \t-",
+        " -t      --time <sec>         \t-",
         "         --tcp,--stream       \t-",
         "         --tcp-skip-blocking-send\n                              \t-",
     ] {
         assert!(text.contains(line), "{line:?} in {text}");
     }
+    assert_eq!(printed("help pp"), text);
+    let columns = |line: &str| line.replace("\t", "  ").chars().count();
+    let longest = text.lines().map(columns).max();
+    assert!(longest.is_some_and(|longest| longest <= 100), "{longest:?}");
 }

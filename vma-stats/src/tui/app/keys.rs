@@ -49,6 +49,7 @@ impl App {
             self.help = false;
             return (key == KeyCode::Char('q')).then_some(Action::Quit);
         }
+        let zero_is_asked = std::mem::take(&mut self.zero_is_asked);
         match key {
             KeyCode::Char('q') => return Some(Action::Quit),
             KeyCode::Esc if self.detail => self.detail = false,
@@ -58,8 +59,15 @@ impl App {
             }
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
-            KeyCode::Char('z') => return Some(Action::Zero),
+            KeyCode::Char('z') if zero_is_asked => return Some(Action::Zero),
+            KeyCode::Char('z') => {
+                self.zero_is_asked = true;
+                self.say("z again: all counters of the process begin anew, for everybody");
+            }
             KeyCode::Char('t') => self.totals = !self.totals,
+            KeyCode::Char('s') if self.tab != Tab::Sockets => {
+                self.list_sort = Some(self.list_sort.map_or(0, |column| column + 1));
+            }
             KeyCode::Char('s') => {
                 let at = Sort::ALL.iter().position(|sort| *sort == self.sort);
                 self.sort = Sort::ALL[(at.unwrap_or(0) + 1) % Sort::ALL.len()];
@@ -75,7 +83,7 @@ impl App {
                 self.arrange();
             }
             KeyCode::Char('/') => {
-                self.show(Tab::Sockets);
+                self.detail = false;
                 self.is_filtering = true;
             }
             KeyCode::Char('+') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
@@ -108,6 +116,10 @@ impl App {
             self.tab = tab;
             self.selected = 0;
             self.detail = false;
+            self.list_sort = None;
+            self.reversed = false;
+            self.filter.clear();
+            self.arrange();
         }
     }
 
@@ -122,7 +134,8 @@ impl App {
             Tab::Sockets => self.detail = !self.detail,
             Tab::Processes => {
                 let processes = self.processes();
-                let chosen = processes.get(self.selected);
+                let chosen = self.listed.get(self.selected);
+                let chosen = chosen.and_then(|index| processes.get(*index));
                 return chosen.map(|followed| Action::Open(followed.process.pid));
             }
             _ => {}

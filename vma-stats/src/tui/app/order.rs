@@ -6,6 +6,7 @@ use stats::{ProcessInfo, SocketSnapshot, Statistics};
 
 use super::{App, Tab};
 use crate::explain;
+use crate::tui::cpu_share::CpuShare;
 use crate::tui::history::{History, received, sent};
 
 /// What the sockets are sorted by.
@@ -46,6 +47,25 @@ impl Sort {
 pub(in crate::tui) struct Followed {
     pub(in crate::tui) process: ProcessInfo,
     pub(in crate::tui) history: History,
+    /// `None`: of a recording.
+    pub(in crate::tui) cpu: Option<CpuShare>,
+}
+
+impl Followed {
+    pub(in crate::tui) fn new(process: ProcessInfo) -> Self {
+        Self {
+            process,
+            history: History::default(),
+            cpu: None,
+        }
+    }
+
+    /// At most once in a moment, over which hardly a tick passes.
+    pub(in crate::tui) fn look_at_cpu(&mut self) {
+        if self.cpu.is_none_or(|cpu| cpu.is_old()) {
+            self.cpu = CpuShare::look(self.cpu, self.process.pid);
+        }
+    }
 }
 
 /// A socket of the table.

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Block, BorderType, Padding, Paragraph};
-use stats::{FieldKind, Row, SocketSnapshot, Statistics, Value};
+use stats::{FieldKind, PROTOCOL_TCP, Row, SocketSnapshot, Statistics, Value, tcp_state};
 
 use super::sparkline;
 use super::text::{address, bytes, count, nanoseconds, rate};
@@ -131,6 +131,23 @@ fn words(app: &App, statistics: &Statistics, socket: &SocketSnapshot) -> Vec<Lin
     lines.push(plain("inode", socket.inode.to_string()));
     lines.push(Line::default());
     lines.extend(ways(app, statistics, socket));
+    let connections = statistics.tcp_connections.iter();
+    let mut connections = connections.filter(|it| it.fd == socket.fd && it.inode == socket.inode);
+    if let Some(it) = connections.next() {
+        let state = format!(
+            "{}, cwnd {}, rtt {}, {} in flight, {} to send, mss {}, {} sent again",
+            tcp_state(it.state),
+            bytes(it.cwnd),
+            nanoseconds(it.srtt_usec.saturating_mul(1000)),
+            bytes(it.unacked_bytes),
+            bytes(it.tx_queue_bytes),
+            it.mss,
+            count(it.retransmits),
+        );
+        lines.push(plain("tcp", state));
+    } else if socket.protocol == PROTOCOL_TCP && socket.tcp_state != 0 {
+        lines.push(plain("tcp", tcp_state(socket.tcp_state).to_owned()));
+    }
     let limit = socket.rx_queue_bytes_limit;
     lines.push(plain(
         "queue",

@@ -4,21 +4,22 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::widgets::{Paragraph, Row, Table};
-use stats::{MultiplexerSnapshot, Statistics};
+use stats::{MultiplexerSnapshot, Statistics, tcp_state};
 
 use super::sockets::trend;
 use super::text::{address, bytes, count, rate, time_of_day};
 use super::window;
 use crate::tui::app::{App, Followed, Tab};
-use crate::views::{multiplexing, netstat::tcp_state, poll_percent};
+use crate::views::{multiplexing, poll_percent};
 
 mod rings;
 
 /// What a list shows.
 #[derive(Debug)]
 struct List {
-    /// Headings and widths; the last column takes what is left.
-    columns: &'static [(&'static str, u16)],
+    /// Headings, widths, and from which width of the terminal on they are shown; the last column
+    /// takes what is left.
+    columns: &'static [(&'static str, u16, u16)],
     rows: Vec<Cells>,
     /// What is said where there are no rows.
     empty: String,
@@ -32,8 +33,50 @@ struct Cells {
     is_bad: bool,
 }
 
+impl Cells {
+    fn contains(&self, wanted: &str) -> bool {
+        wanted.is_empty()
+            || self
+                .cells
+                .iter()
+                .any(|cell| cell.to_lowercase().contains(wanted))
+    }
+
+    /// The largest numbers first, then words in their order.
+    fn sort_key(&self, column: usize) -> (bool, std::cmp::Reverse<u64>, String) {
+        let cell = self.cells.get(column).map_or("", String::as_str);
+        let number = value_of(cell);
+        let words = match number {
+            Some(_) => String::new(),
+            None => cell.to_lowercase(),
+        };
+        (
+            number.is_none(),
+            std::cmp::Reverse(number.unwrap_or(0)),
+            words,
+        )
+    }
+}
+
+/// What a number stands for as it is shown, `1.2k` or `0.42ms`, as the bits of a float, which sort
+/// as these do while they are not negative.
+fn value_of(cell: &str) -> Option<u64> {
+    let cell = cell.split('/').next().unwrap_or(cell);
+    let end = cell.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let (number, unit) = cell.split_at(end.unwrap_or(cell.len()));
+    let factor = match unit {
+        "" | "B" | "ms" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * factor).to_bits())
+}
+
 impl List {
-    fn new(columns: &'static [(&'static str, u16)], rows: Vec<Cells>, empty: &str) -> Self {
+    fn new(columns: &'static [(&'static str, u16, u16)], rows: Vec<Cells>, empty: &str) -> Self {
         let empty = empty.to_owned();
         Self {
             columns,
@@ -76,28 +119,63 @@ fn draw_list(frame: &mut Frame<'_>, app: &mut App, area: Rect, list: List, curso
     // As far from the edge as everything else.
     let area = area.inner(Margin::new(1, 0));
     let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    let List {
+        columns,
+        rows,
+        empty,
+    } = list;
+    let is_shown = |(_, _, from): &(&str, u16, u16)| *from <= area.width;
+    let column_count = columns.len();
+    let mut rows: Vec<(usize, Cells)> = rows.into_iter().enumerate().collect();
+    let mut sorted_by = None;
+    if cursor == Cursor::Here {
+        let wanted = app.filter.to_lowercase();
+        rows.retain(|(_, row)| row.contains(&wanted));
+        // One after the last column is the order in which they came.
+        sorted_by = app.list_sort.map(|column| column % (column_count + 1));
+        sorted_by = sorted_by.filter(|column| *column < column_count);
+        if let Some(column) = sorted_by {
+            rows.sort_by_cached_key(|(_, row)| row.sort_key(column));
+        }
+        if app.reversed {
+            rows.reverse();
+        }
+        app.listed = rows.iter().map(|(index, _)| *index).collect();
+        app.selected = app.selected.min(rows.len().saturating_sub(1));
+    }
     let shown = match cursor {
-        Cursor::Here => window(app, body, list.rows.len()),
-        Cursor::Elsewhere => 0..list.rows.len().min(usize::from(body.height)),
+        Cursor::Here => window(app, body, rows.len()),
+        Cursor::Elsewhere => 0..rows.len().min(usize::from(body.height)),
     };
-    let last = list.columns.len().saturating_sub(1);
-    let width = |(index, (_, width)): (usize, &(&str, u16))| match index == last {
+    let width = |(index, (_, width, _)): (usize, &(&str, u16, u16))| match index + 1 == column_count
+    {
         true => Constraint::Fill(1),
         false => Constraint::Length(*width),
     };
-    let widths: Vec<_> = list.columns.iter().enumerate().map(width).collect();
-    let names = Row::new(list.columns.iter().map(|(name, _)| *name));
+    let visible = || columns.iter().enumerate().filter(|(_, it)| is_shown(it));
+    let widths: Vec<_> = visible().map(width).collect();
+    let arrow = if app.reversed { "▲" } else { "▼" };
+    let names = visible().map(|(index, (name, ..))| match sorted_by == Some(index) {
+        true => format!("{name}{arrow}"),
+        false => (*name).to_owned(),
+    });
+    let names = Row::new(names);
     let heading = Table::new([names.style(app.theme.heading())], &widths);
     frame.render_widget(heading, head);
-    if list.rows.is_empty() {
-        let text = Paragraph::new(list.empty).style(app.theme.quiet());
+    if rows.is_empty() {
+        let text = match app.filter.is_empty() {
+            true => empty,
+            false => "nothing matches the filter (Esc clears it)".to_owned(),
+        };
+        let text = Paragraph::new(text).style(app.theme.quiet());
         frame.render_widget(text.centered(), body);
         return;
     }
-    let visible = list.rows.into_iter().enumerate();
-    let visible = visible.take(shown.end).skip(shown.start);
-    let visible = visible.map(|(index, Cells { cells, is_bad })| {
-        let row = Row::new(cells);
+    let drawn = rows.into_iter().enumerate();
+    let drawn = drawn.take(shown.end).skip(shown.start);
+    let drawn = drawn.map(|(index, (_, Cells { cells, is_bad }))| {
+        let cells = cells.into_iter().zip(columns);
+        let row = Row::new(cells.filter(|(_, it)| is_shown(it)).map(|(cell, _)| cell));
         if index == app.selected && cursor == Cursor::Here {
             row.style(app.theme.selected())
         } else if is_bad {
@@ -106,7 +184,7 @@ fn draw_list(frame: &mut Frame<'_>, app: &mut App, area: Rect, list: List, curso
             row
         }
     });
-    frame.render_widget(Table::new(visible, &widths), body);
+    frame.render_widget(Table::new(drawn, &widths), body);
 }
 
 fn calls(app: &App, statistics: &Statistics) -> List {
@@ -136,14 +214,14 @@ fn calls(app: &App, statistics: &Statistics) -> List {
         }
     });
     let columns = &[
-        ("calls", 12),
-        ("ready/s", 9),
-        ("kernel/s", 9),
-        ("poll%", 7),
-        ("sleeps/s", 9),
-        ("timeouts/s", 11),
-        ("errors", 8),
-        ("thread", 0),
+        ("calls", 12, 0),
+        ("ready/s", 9, 0),
+        ("kernel/s", 9, 0),
+        ("poll%", 7, 0),
+        ("sleeps/s", 9, 0),
+        ("timeouts/s", 11, 0),
+        ("errors", 8, 0),
+        ("thread", 0, 0),
     ];
     List::new(columns, rows.collect(), "no poll, select or epoll yet")
 }
@@ -173,16 +251,16 @@ fn connections(app: &App, statistics: &Statistics) -> List {
         }
     });
     let columns = &[
-        ("fd", 5),
-        ("state", 12),
-        ("cwnd", 6),
-        ("rtt", 9),
-        ("flight", 7),
-        ("send-q", 7),
-        ("recv-q", 7),
-        ("again", 6),
-        ("again/s", 8),
-        ("local → peer", 0),
+        ("fd", 5, 0),
+        ("state", 11, 0),
+        ("cwnd", 6, 0),
+        ("rtt", 8, 0),
+        ("flight", 7, 100),
+        ("send-q", 7, 0),
+        ("recv-q", 7, 0),
+        ("again", 6, 100),
+        ("again/s", 8, 100),
+        ("local → peer", 0, 0),
     ];
     let others = statistics.kernel_sockets.iter();
     let kernel = others.filter(|it| it.protocol == stats::PROTOCOL_TCP);
@@ -202,7 +280,7 @@ fn groups(statistics: &Statistics) -> List {
         let local = socket.and_then(|socket| socket.local);
         good(vec![group.to_string(), fd.to_string(), address(local)])
     });
-    let columns = &[("group", 18), ("fd", 8), ("bound to", 0)];
+    let columns = &[("group", 18, 0), ("fd", 8, 0), ("bound to", 0, 0)];
     List::new(columns, rows.collect(), "no memberships")
 }
 
@@ -217,7 +295,12 @@ fn events(statistics: &Statistics) -> List {
         ],
         is_bad: event.kind == "error",
     });
-    let columns = &[("UTC", 13), ("kind", 9), ("what", 12), ("event", 0)];
+    let columns = &[
+        ("UTC", 13, 0),
+        ("kind", 9, 0),
+        ("what", 12, 0),
+        ("event", 0, 0),
+    ];
     List::new(columns, rows.collect(), "nothing has happened yet")
 }
 
@@ -227,7 +310,7 @@ fn settings(statistics: &Statistics) -> List {
     settings.sort_by_key(|setting| (setting.origin == "default", setting.place));
     let rows = settings.iter();
     let rows = rows.map(|it| good(vec![it.name.clone(), it.origin.clone(), it.value.clone()]));
-    let columns = &[("parameter", 38), ("from", 13), ("value", 0)];
+    let columns = &[("parameter", 38, 0), ("from", 13, 0), ("value", 0, 0)];
     List::new(
         columns,
         rows.collect(),
@@ -237,7 +320,9 @@ fn settings(statistics: &Statistics) -> List {
 
 fn processes(app: &App) -> List {
     let rows = app.processes().into_iter().map(|followed| {
-        let Followed { process, history } = followed;
+        let Followed {
+            process, history, ..
+        } = followed;
         let latest = history.latest().map(|sample| &sample.statistics);
         let sockets = latest.map_or(0, |it| it.sockets.len() + it.kernel_sockets.len());
         let offloaded = latest.map_or(0, super::offloaded_sockets);
@@ -245,6 +330,8 @@ fn processes(app: &App) -> List {
             line.back()
                 .map_or_else(|| "-".to_owned(), |last| count(*last))
         };
+        let cpu = followed.cpu.and_then(|cpu| cpu.percent);
+        let cpu = cpu.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}"));
         let dropped = history.dropped.back().is_some_and(|dropped| *dropped > 0);
         let cells = vec![
             process.pid.to_string(),
@@ -253,6 +340,7 @@ fn processes(app: &App) -> List {
             last(&history.rx),
             last(&history.tx),
             last(&history.dropped),
+            cpu,
             trend(&history.rx, &history.tx, TREND),
             if process.pid == app.current.process.pid {
                 "shown".to_owned()
@@ -266,14 +354,15 @@ fn processes(app: &App) -> List {
         }
     });
     let columns = &[
-        ("pid", 8),
-        ("program", 20),
-        ("accelerated", 11),
-        ("Rx/s", 6),
-        ("Tx/s", 6),
-        ("drops/s", 7),
-        ("trend", TREND_COLUMN),
-        ("", 0),
+        ("pid", 7, 0),
+        ("program", 15, 0),
+        ("accelerated", 11, 0),
+        ("Rx/s", 6, 0),
+        ("Tx/s", 6, 0),
+        ("drops/s", 7, 0),
+        ("cpu%", 4, 0),
+        ("trend", TREND_COLUMN, 90),
+        ("", 0, 0),
     ];
     List::new(columns, rows.collect(), "no process publishes statistics")
 }

@@ -81,7 +81,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             Cell::from(Line::from(format!("{name}{mark}")).alignment(alignment(it)))
         })
         .collect();
-    headings.push(Cell::from("local → peer, or why it is the kernel's"));
+    headings.push(Cell::from("addresses, or why the kernel has it"));
     let heading = Table::new([Row::new(headings).style(app.theme.heading())], &widths);
     frame.render_widget(heading, head);
     let rows: Vec<Row<'_>> = shown
@@ -98,7 +98,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         let text = match app.statistics() {
             None => "waiting for the first look",
             Some(_) if !app.filter.is_empty() => "no socket matches the filter (Esc clears it)",
-            Some(_) => "no UDP sockets yet",
+            Some(_) => "no sockets yet",
         };
         frame.render_widget(
             Paragraph::new(text).style(app.theme.quiet()).centered(),
@@ -238,7 +238,7 @@ fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect, rows: usize) {
     let looks = || processes.iter().filter_map(|it| it.history.latest());
     let all: usize = looks().map(|it| it.statistics.sockets.len()).sum();
     let mut spans = vec![Span::styled(
-        format!(" {rows} of {all} UDP sockets"),
+        format!(" {rows} of {all} sockets"),
         theme.quiet(),
     )];
     let others: usize = looks().map(|it| it.statistics.kernel_sockets.len()).sum();

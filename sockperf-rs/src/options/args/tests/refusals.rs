@@ -121,9 +121,12 @@ fn values_outside_their_range_are_refused() {
             "'--client_port' Invalid value: 65536",
         ),
         ("pp -b 0", "'-b' Invalid burst size: 0"),
-        ("pp --mps 0", "Invalid 18 val: 0"),
-        ("pp --mps=1073741825", "Invalid 18 val"),
-        ("ul --reply-every 0", "Invalid 19 val: 0"),
+        ("pp --mps 0", "'--mps' Invalid rate: 0"),
+        ("pp --mps=1073741825", "'--mps' Invalid rate"),
+        (
+            "ul --reply-every 0",
+            "'--reply-every' Invalid number of messages: 0",
+        ),
         ("pp -r abc", "'-r' Invalid value"),
         ("pp -n 0", "'-n' Invalid number of packets: 0"),
         ("pp -n 100000001", "'-n' Invalid number of packets"),
@@ -238,4 +241,16 @@ fn conflicting_options_are_refused() {
     ] {
         refused(line, message);
     }
+}
+
+#[test]
+fn what_was_probably_meant_is_named() {
+    refused(
+        "pingpong",
+        "unknown command 'pingpong'; did you mean ping-pong?",
+    );
+    refused("througput", "did you mean throughput?");
+    refused("help thrughput", "did you mean throughput?");
+    refused("pp --sender-afinity 1", "did you mean --sender-affinity?");
+    refused("xyzzy", "unknown command 'xyzzy'; see");
 }

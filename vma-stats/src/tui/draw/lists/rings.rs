@@ -53,15 +53,15 @@ fn rings(app: &App, statistics: &Statistics) -> List {
         }
     });
     let columns = &[
-        ("interface", 10),
-        ("mode", 12),
-        ("Rx/s", 6),
-        ("Tx/s", 6),
-        ("Rx", 6),
-        ("Tx", 6),
-        ("kicks/s", 8),
-        ("tx full", 8),
-        ("dropped", 0),
+        ("interface", 10, 0),
+        ("mode", 12, 0),
+        ("Rx/s", 6, 0),
+        ("Tx/s", 6, 0),
+        ("Rx", 6, 0),
+        ("Tx", 6, 0),
+        ("kicks/s", 8, 0),
+        ("tx full", 8, 0),
+        ("dropped", 0, 0),
     ];
     let empty = "no interface is open: nothing is accelerated yet";
     List::new(columns, rows.collect(), empty)
@@ -94,7 +94,11 @@ fn queues(statistics: &Statistics) -> List {
         ],
         is_bad: queue.rx_dropped > 0,
     });
-    let columns = &[("queue of", 10), ("most at once", 14), ("dropped", 0)];
+    let columns = &[
+        ("queue of", 10, 0),
+        ("most at once", 14, 0),
+        ("dropped", 0, 0),
+    ];
     List::new(columns, rows.collect(), "no queue")
 }
 
