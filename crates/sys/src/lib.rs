@@ -41,8 +41,7 @@ mod user_pages;
 
 pub use address::Sockaddr;
 pub use address::{SOCKADDR_IN_LEN, read_sockaddr, read_sockaddr_in, sockaddr_in};
-pub use allowed::do_without;
-pub use allowed::may_call;
+pub use allowed::{do_without, may_call};
 pub use cgroup_programs::has_cgroup_programs;
 pub use door::{DoorMessage, DoorName, Sender, door_socket, send_to_door, take_from_door};
 pub use epoll_sets::{SetMember, epoll_sets, set_members};
@@ -51,13 +50,11 @@ pub use files::{
 };
 pub use groups::{GROUP_OFFSET, V6_GROUP_OFFSET, group_filter, subscribe, unsubscribe};
 pub use kernel_connection::{KernelConnection, Progress, kernel_connection, lose_all, progress};
-pub use leader::ProgramEnd;
-pub use leader::{Leader, LeaderStatus};
+pub use leader::{Leader, LeaderStatus, ProgramEnd};
 pub use listener_filter::set_listener_filter;
 pub use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub use path_notices::{PathNotice, PathNotices, SegmentError};
-pub use polling::poll_now;
-pub use polling::{poll_one, select_now, wait};
+pub use polling::{poll_now, poll_one, select_now, wait};
 pub use privileged_options::{has_helper_for_options, set_options_through};
 pub use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,

@@ -63,7 +63,7 @@ fn enter(
     let (welcome, fds) = greet(&membership, link, pool)?;
     let parts =
         Parts::of(&welcome, fds).map_err(|error| format!("the broker's answer: {error}"))?;
-    membership.has_memory(Arc::clone(&parts.area));
+    membership.keep_area(Arc::clone(&parts.area));
     Ok(parts.into_port(membership, &welcome, link, rings))
 }
 

@@ -60,7 +60,7 @@ impl Membership {
     }
 
     /// What the broker has given.
-    pub(super) fn has_memory(&mut self, area: Arc<Area>) {
+    pub(super) fn keep_area(&mut self, area: Arc<Area>) {
         self.area = Some(area);
     }
 
