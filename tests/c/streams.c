@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/net_tstamp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -503,7 +504,7 @@ static int dummies(int fd) {
 // Sends of VMA's extra API that send nothing (VMA_SND_FLAGS_DUMMY): the peers of streams and of datagrams see what is between them.
 static void dummy_sends(void) {
     size_t sent = 0, received = 0;
-    int fd = connected(), one = 1, datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    int fd = connected(), one = 1, sending = SOF_TIMESTAMPING_TX_SOFTWARE, datagrams = socket(AF_INET, SOCK_DGRAM, 0);
     printf("stream: %d\n", dummies(fd));
     exchange(fd, &sent, &received, LEN / 2);
     printf("stream: %d\n", dummies(fd));
@@ -522,7 +523,7 @@ static void dummy_sends(void) {
     // Those of the kernel's have nothing to rehearse.
     fd = connected();
     check(setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG, NULL, 0) == -1, "TCP_MD5SIG");
-    check(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &one, sizeof one) == 0, "SO_TIMESTAMP");
+    check(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &sending, sizeof sending) == 0, "SO_TIMESTAMPING");
     check(setsockopt(datagrams, IPPROTO_UDP, 1, &one, sizeof one) == 0, "UDP_CORK");
     for (int i = 0; i < 2; i++) {
         printf("the kernel's: %d", dummies(i ? datagrams : fd));

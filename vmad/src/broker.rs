@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use dev_xdp::{XdpBackend, XdpMode};
+use dev_xdp::XdpBackend;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -75,13 +75,8 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
     let path = &options.broker_socket;
     let serve_failed = |error| Failure::Agent(path.display().to_string(), error);
     let listener = listener(path).map_err(serve_failed)?;
-    let mode = match options.xdp_mode.as_str() {
-        "native" => XdpMode::Native,
-        "generic" => XdpMode::Generic,
-        _ => XdpMode::Auto,
-    };
     let shared = Shared {
-        backend: XdpBackend::new(mode, 0),
+        backend: XdpBackend::new(options.xdp_mode, 0),
         log,
         ports: Mutex::default(),
     };

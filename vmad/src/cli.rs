@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use dev_xdp::XdpMode;
 
 /// Resets the connections of accelerated processes that die.
 ///
@@ -81,9 +82,8 @@ pub struct Options {
     pub broker_policy: PathBuf,
 
     /// Where the broker's XDP programs run: auto, native or generic
-    #[arg(long, value_name = "MODE", default_value = "auto",
-          value_parser = ["auto", "native", "generic"])]
-    pub xdp_mode: String,
+    #[arg(long, value_name = "MODE", default_value = "auto", value_parser = xdp_mode)]
+    pub xdp_mode: XdpMode,
 
     /// Print what the running daemon watches and has done, and exit
     #[arg(long)]
@@ -106,6 +106,15 @@ impl Options {
         .into_iter()
         .filter_map(|(given, name)| given.then_some(name))
         .collect()
+    }
+}
+
+fn xdp_mode(word: &str) -> Result<XdpMode, &'static str> {
+    match word {
+        "auto" => Ok(XdpMode::Auto),
+        "native" => Ok(XdpMode::Native),
+        "generic" => Ok(XdpMode::Generic),
+        _ => Err("it is one of auto, native, generic"),
     }
 }
 
@@ -172,7 +181,15 @@ mod tests {
 
     #[test]
     fn bad_values_are_errors() {
-        for words in ["-v 7", "-r 0", "-r x", "-p x", "extra", "--daemon"] {
+        for words in [
+            "-v 7",
+            "--xdp-mode x",
+            "-r 0",
+            "-r x",
+            "-p x",
+            "extra",
+            "--daemon",
+        ] {
             assert!(options(words).is_err(), "{words}");
         }
     }
