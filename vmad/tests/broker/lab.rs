@@ -73,11 +73,20 @@ impl Lab {
     }
 
     fn start(&self, program: &[&str], port: u16) -> Accelerated {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py");
+        // Other users may not look into the directory that the project is in.
+        let script = self.directory.path().join("echo.py");
+        let library = self.directory.path().join("libvma.so");
+        if !script.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py");
+            std::fs::copy(source, &script).unwrap();
+            std::fs::copy(testkit::libvma_path().unwrap(), &library).unwrap();
+        }
+        let script = script.to_str().unwrap();
         let words = [program, &[script]].concat();
         let mut command = preloaded(&self.pair.b, Path::new(words[0])).unwrap();
         command.args(&words[1..]);
         command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
+        command.env("LD_PRELOAD", library);
         command.env("VMA_BROKER", self.directory.path().join("socket"));
         // Other users leave theirs there, too.
         open_to_all(&testkit::statistics_directory());

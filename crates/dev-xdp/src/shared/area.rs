@@ -102,7 +102,7 @@ struct Header {
     free_count: AtomicU32,
     /// Under the lock: frames that the kernel is to have of each queue.
     level: AtomicU32,
-    /// Under the lock: how often the kernel had enough since the level was last changed.
+    /// Under the lock: frames received while the kernel had enough since the level was changed.
     calm: AtomicU32,
     /// Under the lock: a move of frames to the kernel that has begun, so that it can be seen
     /// whether it was done when its process died: the queue and both ends in its fill ring.
@@ -330,7 +330,7 @@ fn checked(shape: Shape) -> io::Result<Shape> {
 
 /// Frames that the kernel has at first, and at least: it uses them in turn, so this is a
 /// ping-pong's cache footprint.
-pub(super) const LEVEL_MIN: u32 = 512;
+pub(super) const LEVEL_MIN: u32 = 1024;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 

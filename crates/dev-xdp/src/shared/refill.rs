@@ -7,8 +7,8 @@ use super::client::Client;
 use super::lock::Locked;
 use crate::queue::Producer;
 
-/// How often the kernel has enough until it gets half as many.
-const CALM_TIMES: u32 = 1 << 12;
+/// Frames received while the kernel had enough, until it gets half as many.
+const CALM_FRAMES: u32 = 1 << 17;
 
 /// The fill ring of a queue, which the processes of an area fill in turns.
 #[derive(Debug)]
@@ -113,8 +113,8 @@ impl Refill {
         let calm = area.calm().load(Ordering::Relaxed);
         let (next, calm) = if has < level / 2 {
             ((level * 2).min(max), 0)
-        } else if calm < CALM_TIMES {
-            (level, calm + 1)
+        } else if calm < CALM_FRAMES {
+            (level, calm.saturating_add(self.owed.len() as u32))
         } else {
             ((level / 2).max(LEVEL_MIN.min(max)), 0)
         };

@@ -9,10 +9,10 @@ use crate::shared::area::Shape;
 
 const SHAPE: Shape = Shape {
     frame_bytes: 2048,
-    rx_frames: 2048,
+    rx_frames: 4096,
     tx_frames: 1,
 };
-const ENTRIES: u32 = 2048;
+const ENTRIES: u32 = 4096;
 const KILLS: usize = 400;
 
 /// A ring in memory that a child shares.
@@ -174,14 +174,19 @@ fn the_kernel_gets_more_when_it_had_hardly_any() {
     let mut refill = Refill::new(fill.producer(), 0);
     refill.give_back(&area, client);
     assert_eq!(fill.frames().len() as u32, 2 * LEVEL_MIN, "it had none");
-    for _ in 0..=CALM_TIMES {
-        refill.give_back(&area, client);
-    }
     let mut kernel = fill.consumer();
     let has_taken = |kernel: &mut Consumer<u64>, count: u32| {
         (0..count).for_each(|_| assert!(kernel.pop().is_some()));
         kernel.release();
     };
+    for _ in 0..=CALM_FRAMES / 64 {
+        for _ in 0..64 {
+            let frame = SHAPE.rx_frame(kernel.pop().unwrap()).unwrap();
+            refill.owe(&area, client, frame);
+        }
+        kernel.release();
+        refill.give_back(&area, client);
+    }
     has_taken(&mut kernel, LEVEL_MIN + 100);
     refill.give_back(&area, client);
     assert_eq!(
