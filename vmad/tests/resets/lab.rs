@@ -58,7 +58,7 @@ impl Lab {
         // Other users' programs live there, too.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let kept = directory.path().join("client");
-        fs::copy(client, &kept).unwrap();
+        copy_program(&client, &kept);
         Ok(Self {
             _turn: turn,
             pair,
@@ -107,7 +107,7 @@ impl Lab {
         let sticky = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(self.directory.path(), sticky).unwrap();
         let program = self.path("vmad");
-        fs::copy(env!("CARGO_BIN_EXE_vmad"), &program).unwrap();
+        copy_program(Path::new(env!("CARGO_BIN_EXE_vmad")), Path::new(&program));
         let mut command = self.pair.a.command("setpriv");
         command.args([
             "--reuid=65533",
@@ -391,4 +391,11 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// By another process: a test beside this one that forks while it is written would have it open for
+/// writing, and it could not be executed (`ETXTBSY`).
+fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.unwrap().success());
 }
