@@ -4,6 +4,7 @@
 mod receive;
 mod send;
 pub(crate) mod sides;
+pub(crate) mod turns;
 
 #[cfg(test)]
 mod test_memory;

@@ -34,6 +34,9 @@ impl Lab {
     pub(crate) fn new(policy: &str) -> Result<Self, Skip> {
         testkit::needs::require(&["python3"])?;
         let pair = Namespaces::pair()?;
+        // The servers' host knows its neighbour from here on: else a first answer is the kernel's.
+        let refused = || TcpStream::connect((Pair::ADDRESS_A, 9)).is_err();
+        assert!(pair.b.enter(refused));
         let directory = tempfile::tempdir().unwrap();
         open_to_all(directory.path());
         let file = directory.path().join("vmad.conf");

@@ -159,16 +159,11 @@ impl FlowMaps {
         protocol: u8,
         value: u8,
     ) -> Result<(), BpfError> {
-        let (wildcards, first_of_tcp) = if of_v6 {
-            (&self.v6.wildcards, V6Tables::FIRST_OF_TCP)
-        } else {
-            (&self.v4.wildcards, V4Tables::FIRST_OF_TCP)
+        let wildcards = match of_v6 {
+            true => &self.v6.wildcards,
+            false => &self.v4.wildcards,
         };
-        let first = match protocol == Protocol::Udp as u8 {
-            true => 0,
-            false => first_of_tcp,
-        };
-        set_octet(wildcards, first, port, value)
+        set_octet(wildcards, protocol, port, value)
             .map_err(|cause| BpfError::new("change the XDP array of ports", cause))
     }
 
@@ -177,11 +172,7 @@ impl FlowMaps {
         let Some(owners) = &self.owners else {
             return Ok(());
         };
-        let first = match protocol == Protocol::Udp as u8 {
-            true => 0,
-            false => V4Tables::FIRST_OF_TCP,
-        };
-        set_octet(owners, first, port, owner)
+        set_octet(owners, protocol, port, owner)
             .map_err(|cause| BpfError::new("change the XDP array of owners", cause))
     }
 
@@ -421,8 +412,18 @@ fn joined<const LEN: usize>(parts: &[&[u8]]) -> [u8; LEN] {
     key
 }
 
-/// Changes what an array says of a port of the protocol whose ports begin at `first`.
-fn set_octet(array: &Map<4, PORT_OCTETS>, first: u32, port: u16, value: u8) -> std::io::Result<()> {
+/// Changes what an array says of a port, in which those of TCP stand behind those of UDP.
+fn set_octet(
+    array: &Map<4, PORT_OCTETS>,
+    protocol: u8,
+    port: u16,
+    value: u8,
+) -> std::io::Result<()> {
+    const { assert!(V4Tables::FIRST_OF_TCP == V6Tables::FIRST_OF_TCP) };
+    let first = match protocol == Protocol::Udp as u8 {
+        true => 0,
+        false => V4Tables::FIRST_OF_TCP,
+    };
     let [upper, lower] = port.to_be_bytes();
     let key = (first + u32::from(upper)).to_ne_bytes();
     let mut octets = array.lookup(&key)?.unwrap_or([0; PORT_OCTETS]);

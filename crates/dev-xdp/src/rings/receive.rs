@@ -7,6 +7,7 @@ use dev_core::{Frame, FramePool, RxRing};
 
 use crate::frame_space::HEADROOM_BYTES;
 use crate::queue::{Consumer, ConsumerWatch, Producer};
+use crate::rings::turns::take_in_turns;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
 /// Empty frames are handed to the kernel in batches of this size, or whenever a poll finds nothing
@@ -97,16 +98,10 @@ impl OwnRx {
 impl RxRing for OwnRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
-        let mut total = 0;
-        let (later, earlier) = self.queues.split_at_mut(self.first);
-        if !later.is_empty() || earlier.len() > 1 {
-            self.first = if earlier.len() > 1 { self.first + 1 } else { 0 };
-        }
-        for queue in earlier.iter_mut().chain(later) {
-            let budget = budget.saturating_sub(total);
-            total += queue.take(pool, budget, self.prefetch_bytes, &mut sink);
-        }
-        total
+        let (queues, first) = (&mut self.queues, &mut self.first);
+        take_in_turns(queues, first, budget, |queue, budget| {
+            queue.take(pool, budget, self.prefetch_bytes, &mut sink)
+        })
     }
 
     fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {

@@ -229,8 +229,8 @@ impl Host {
             in_pieces: self.in_pieces,
         };
         xsk::bind(&fd, self.ifindex, queue, umem, binding, Patience::Long)?;
-        // SAFETY: both were just mapped, and stay so for good; who has the area's lock is the only
-        // one at this end.
+        // SAFETY: both were just mapped, and stay so as long as this value; who has the area's lock
+        // is the only one at this end.
         let fill = unsafe { Producer::new(fill) };
         // SAFETY: as above.
         let completion = unsafe { Consumer::new(completion) };

@@ -11,6 +11,7 @@ use super::area::Area;
 use super::client::Client;
 use super::refill::Refill;
 use crate::queue::{Consumer, ConsumerWatch};
+use crate::rings::turns::take_in_turns;
 
 /// Frames are given back when there are so many, or whenever a poll finds nothing to do.
 const GIVE_BACK: usize = 64;
@@ -72,16 +73,10 @@ impl SharedRx {
 impl RxRing for SharedRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
-        let mut total = 0;
-        let (later, earlier) = self.queues.split_at_mut(self.first);
-        if !later.is_empty() || earlier.len() > 1 {
-            self.first = if earlier.len() > 1 { self.first + 1 } else { 0 };
-        }
-        for queue in earlier.iter_mut().chain(later) {
-            let budget = budget.saturating_sub(total);
-            total += queue.take(&self.area, self.client, pool, budget, &mut sink);
-        }
-        total
+        let (queues, first) = (&mut self.queues, &mut self.first);
+        take_in_turns(queues, first, budget, |queue, budget| {
+            queue.take(&self.area, self.client, pool, budget, &mut sink)
+        })
     }
 
     fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {

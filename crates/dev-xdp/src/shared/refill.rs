@@ -126,19 +126,15 @@ impl Refill {
 
 /// Frees what a dead process has left: the frames that bear its name, and those that it had not
 /// read yet (`unread`). Nothing is delivered to it any more. `fills`: those of all queues, in their
-/// order; `died_with_lock`: it is its lock that the caller has.
+/// order. If it died with the lock, [`finish_for`] comes first.
 pub(super) fn recover(
     locked: &Locked<'_>,
     area: &Area,
     fills: &mut [Refill],
     dead: Client,
-    died_with_lock: bool,
     unread: impl IntoIterator<Item = u32>,
 ) -> usize {
     let shape = area.shape();
-    if died_with_lock {
-        finish_move(area, fills, dead);
-    }
     let mut is_left = vec![false; shape.rx_frames as usize];
     for frame in 0..shape.rx_frames {
         is_left[frame as usize] = area.owner(frame).load(Ordering::Acquire) == dead.octet();

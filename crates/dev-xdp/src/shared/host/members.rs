@@ -1,7 +1,6 @@
 //! Processes come in and go.
 
 use super::*;
-use crate::shared::refill::finish_for;
 
 /// Of whom the broker says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +107,7 @@ impl Host {
         let sent = self.sent_by(member).next_power_of_two();
         sockopt::set_xdp_tx_ring_size(&sending, sent)?;
         bind(&sending)?;
-        // SAFETY: it was just mapped, and stays so as long as the value is used (`collect`). The
+        // SAFETY: it was just mapped, and stays so as long as the value is used (`recover`). The
         // process is at this end while it lives.
         let rx = unsafe { Consumer::new(rx) };
         let maps = self.attached.maps();
@@ -132,9 +131,7 @@ impl Host {
             return;
         };
         // The others wait for empty frames.
-        if let Some(locked) = self.area.take_from(client, Client::BROKER) {
-            finish_for(&locked, &self.area, &mut self.refills, client);
-        }
+        self.take_lock_from(client);
         for queue in 0..self.queues.len() as u32 {
             let _ = self.attached.maps().remove_xsk_of(client.place(), queue);
         }

@@ -1,6 +1,7 @@
 //! What those leave who have gone, and empty frames for those who are late.
 
 use super::*;
+use crate::shared::refill::finish_for;
 
 /// From when on nothing is delivered to sockets that were taken out of the program's map, in which
 /// the kernel may have been at work.
@@ -37,13 +38,19 @@ impl Host {
         }
     }
 
+    /// Ends what a dead process was about, if it died with the lock.
+    pub(super) fn take_lock_from(&mut self, dead: Client) {
+        if let Some(locked) = self.area.take_from(dead, Client::BROKER) {
+            finish_for(&locked, &self.area, &mut self.refills, dead);
+        }
+    }
+
     /// Takes back the frames that a dead process had received. `false`: another process has the
     /// lock.
     fn recover(&mut self, member: &mut Member) -> bool {
-        let (area, broker) = (&self.area, Client::BROKER);
-        let of_dead = area.take_from(member.client, broker);
-        let died_with_lock = of_dead.is_some();
-        let Some(locked) = of_dead.or_else(|| area.try_lock(broker)) else {
+        self.take_lock_from(member.client);
+        let area = &self.area;
+        let Some(locked) = area.try_lock(Client::BROKER) else {
             return false;
         };
         let shape = area.shape();
@@ -55,14 +62,7 @@ impl Host {
             let read = descriptors.take(member.rx_entries as usize);
             unread.extend(read.filter_map(|it| shape.rx_frame(it.addr)));
         }
-        recover(
-            &locked,
-            area,
-            &mut self.refills,
-            member.client,
-            died_with_lock,
-            unread,
-        );
+        recover(&locked, area, &mut self.refills, member.client, unread);
         for queue in &mut self.queues {
             let nothing = Share { first: 0, count: 0 };
             take_completed(area, &mut queue.completion, nothing, |_| {});

@@ -95,22 +95,16 @@ impl Scene {
 
     /// As the broker does.
     fn bury(&self, dead: Client) {
-        let died_with = self.area.take_from(dead, Client::BROKER);
-        let died_with_lock = died_with.is_some();
-        let locked = died_with.or_else(|| self.area.try_lock(Client::BROKER));
+        let mut fills = [Refill::new(self.fill.producer(), 0)];
+        if let Some(locked) = self.area.take_from(dead, Client::BROKER) {
+            finish_for(&locked, &self.area, &mut fills, dead);
+        }
+        let locked = self.area.try_lock(Client::BROKER);
         let locked = locked.expect("nobody else is there");
         let waiting = self.fill.frames();
         let unread = self.rx.frames();
         let unread = unread.into_iter().filter(|frame| !waiting.contains(frame));
-        let mut fills = [Refill::new(self.fill.producer(), 0)];
-        recover(
-            &locked,
-            &self.area,
-            &mut fills,
-            dead,
-            died_with_lock,
-            unread,
-        );
+        recover(&locked, &self.area, &mut fills, dead, unread);
         let mut rx = self.rx.consumer();
         while rx.pop().is_some() {}
         rx.release();
