@@ -9,15 +9,16 @@ use super::asm::{Assembler, BadJump, Label};
 use super::error::BpfError;
 use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
-use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
+use super::insn::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction, Register};
 use super::maps::{EXEMPT, WITH_EXEMPTIONS};
 use super::syscall::{self, ProgramKind};
 
-pub use super::maps::{FlowMaps, SHARED_QUEUES_MAX};
+pub use super::maps::{FlowMaps, GROUPS_MAX, NOBODY, SHARED_QUEUES_MAX, Shares};
 
 mod checks;
+mod group;
 mod ipv6;
 mod layout;
 mod options;
@@ -294,7 +295,14 @@ fn assemble(
 
     // Or is it one at any address of the interface?
     a.store(U64, R10, IN_SLOT, R1);
-    wildcard::steer(&mut a, maps.v4(), &wildcard::V4, matched, with_exemptions);
+    wildcard::steer(
+        &mut a,
+        maps.v4(),
+        owners,
+        &wildcard::V4,
+        matched,
+        with_exemptions,
+    );
     a.load(R1, U64, R10, IN_SLOT);
     a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
@@ -308,7 +316,7 @@ fn assemble(
     a.place(flows);
     put_flow_key(&mut a, R7);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
-    decide(&mut a, owners, frame::SOURCE_PORT, matched, pass);
+    decide(&mut a, owners, group::V4, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(with_options);
@@ -320,7 +328,7 @@ fn assemble(
     ipv6::steer(&mut a, maps.v6(), capacity, owners, matched, pass);
 
     a.place(matched);
-    owners.find(&mut a, maps, pass);
+    owners.find(&mut a, pass);
     match hidden {
         Hidden::Nothing => {}
         Hidden::Notes(notes, reading) => notes.check(&mut a, reading, BELOW_KEYS, pass, R9),
@@ -377,8 +385,15 @@ fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> L
 
 /// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on
 /// with one of no flow whose port is not redirected. R0 is the packet's flow or 0, R8 whether its
-/// port is redirected. The ports lie at `ports` in the frame in R7.
-fn decide(a: &mut Assembler, owners: owner::Owners, ports: i16, matched: Label, pass: Label) {
+/// port is redirected. The frame is in R7.
+fn decide(
+    a: &mut Assembler,
+    owners: owner::Owners<'_>,
+    version: group::Version,
+    matched: Label,
+    pass: Label,
+) {
+    let ports = version.ports;
     let is_no_flow = a.label();
     let is_unknown = a.label();
     let is_exempt = a.label();
@@ -400,7 +415,8 @@ fn decide(a: &mut Assembler, owners: owner::Owners, ports: i16, matched: Label, 
     a.jump_if(R0, NotEqual, 0, pass);
     a.place(is_no_flow);
     a.jump_if(R8, Equal, 0, is_unknown);
-    a.jump_if(R0, Equal, 0, matched);
+    group::choose(a, owners, version, matched, pass);
+    a.jump_if(R8, NotEqual, 0, matched);
     a.place(is_unknown);
 }
 

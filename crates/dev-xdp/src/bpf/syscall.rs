@@ -27,6 +27,9 @@ pub(super) enum MapKind {
     /// The same, with a value for each CPU. Only for programs: to a process it has values of
     /// another size.
     PerCpuArray = 6,
+    /// As [`Hash`](Self::Hash), with memory for all entries; where there is no room, one that was
+    /// not used for long makes way.
+    LruHash = 9,
     /// Index to AF_XDP socket.
     XskMap = 17,
 }

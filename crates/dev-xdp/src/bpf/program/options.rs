@@ -17,7 +17,7 @@ pub(super) fn steer<const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS>,
     capacity: Capacity,
-    owners: Owners,
+    owners: Owners<'_>,
     matched: Label,
     pass: Label,
 ) {
@@ -82,6 +82,16 @@ pub(super) fn steer<const ADDRESS: usize>(
     owners.note_flow(a);
     a.jump_if(R0, NotEqual, 0, matched);
     a.place(is_no_flow);
+    if let Some(maps) = owners.maps {
+        // One that a peer has opened without options to a port of several processes.
+        let is_no_birth = a.label();
+        look_up(a, maps.births_fd(false), FLOW_KEY);
+        a.jump_if(R0, Equal, 0, is_no_birth);
+        a.load(R1, U32, R0, 0);
+        owners.note_flow(a);
+        a.jump_if(R0, NotEqual, 0, matched);
+        a.place(is_no_birth);
+    }
     look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);
     wildcard::steer_segment(a, maps, &wildcard::V4_WITH_OPTIONS, matched, matched);
