@@ -280,6 +280,28 @@ pub trait Steering: Send + Sync + 'static {
     /// error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
 
+    /// The same of all that comes to the port of a socket which other processes may have, too: each
+    /// has its part of the peers, and a connection stays where it began. Where nobody else can have
+    /// it this is [`Steering::add`].
+    fn join(&self, flow: &Flow, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(flow)
+    }
+
+    /// Whether other processes can [join](Steering::join), too.
+    fn is_joint(&self) -> bool {
+        false
+    }
+
+    /// Whether all of these sockets, by their inodes, have [joined](Steering::join) at the port, in
+    /// whichever processes.
+    fn have_joined(&self, _flow: &Flow, _inodes: &[u64]) -> bool {
+        false
+    }
+
+    /// To be called about once a second: what is steered for a while goes on to be so, whatever
+    /// else comes.
+    fn settle(&self) {}
+
     /// Has the device bring a flow's packets by one of the queues of this receiving side, until
     /// [`Steering::remove`] or the next time, if it can. They may come by any other even so.
     fn bring(&self, _flow: &Flow, _receiver: usize) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Several processes on one interface, by a broker.
 
 mod lab;
+mod shared_port;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,12 +1,13 @@
 //! The broker's side of an interface: opens it, and answers what processes ask.
 
+mod groups;
 mod members;
 mod remains;
 mod socket_options;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub struct Host {
     members: HashMap<u8, Member>,
     generations: [u16; CLIENTS_MAX as usize],
     ended: Vec<Ended>,
+    /// Who does not receive, though something has come: see [`groups`].
+    late: HashSet<u8>,
 }
 
 /// The socket that has a queue, and shares the memory with those of the processes.
@@ -80,6 +83,7 @@ struct Member {
     rx_entries: u32,
     /// Of all queues.
     share: Share,
+    progress: groups::Progress,
 }
 
 /// Those of one queue, and its RX ring, of which the process has our end while it lives.
@@ -193,6 +197,7 @@ impl Host {
             members: HashMap::new(),
             generations: [0; CLIENTS_MAX as usize],
             ended: Vec::new(),
+            late: HashSet::new(),
         };
         for queue in 0..queues {
             host.open_queue(queue).map_err(failed)?;
@@ -278,26 +283,40 @@ impl Host {
         match request {
             Request::AddPort(protocol, local) => {
                 let port = (protocol, local);
+                if self.ledger.groups().is_member(place, port) {
+                    return Ok(());
+                }
                 if self.ledger.add_port(place, port)? {
                     maps.set_owner(local.port(), protocol as u8, place)?;
                 }
                 Ok(maps.add(port)?)
             }
             Request::RemovePort(protocol, local) => {
+                if self.leave_port(place, (protocol, local)) {
+                    return Ok(());
+                }
+                let maps = self.attached.maps();
                 match self.ledger.remove_port(place, (protocol, local)) {
                     true => Ok(maps.remove((protocol, local))?),
                     false => Ok(()),
                 }
             }
             Request::PortHasExemptions(protocol, local) => {
-                match self.ledger.has_port(place, (protocol, local)) {
+                let port = (protocol, local);
+                match self.ledger.has_port(place, port) {
+                    // Always.
+                    _ if self.ledger.groups().is_member(place, port) => Ok(()),
                     true => Ok(maps.port_has_exemptions(local, protocol as u8)?),
                     false => Err(io::Error::from_raw_os_error(libc::EACCES)),
                 }
             }
             Request::AddFlow(protocol, local, peer) => {
                 self.ledger.add_flow(place, ((protocol, local), peer))?;
-                Ok(maps.add_flow_of(place, local, peer, protocol as u8)?)
+                maps.add_flow_of(place, local, peer, protocol as u8)?;
+                if maps.born_to(local, peer, protocol as u8) == Some(place) {
+                    let _ = maps.forget_birth(local, peer, protocol as u8);
+                }
+                Ok(())
             }
             Request::RemoveFlow(protocol, local, peer) => {
                 match self.ledger.remove_flow(place, ((protocol, local), peer)) {
@@ -306,6 +325,10 @@ impl Host {
                 }
             }
             Request::AddExemption(protocol, local, peer) => {
+                if self.ledger.groups().has((protocol, local)) {
+                    self.forget_connection(place, (protocol, local), peer);
+                    return Ok(());
+                }
                 self.ledger
                     .add_exemption(place, ((protocol, local), peer))?;
                 Ok(maps.add_exemption(local, peer, protocol as u8)?)
@@ -330,6 +353,8 @@ impl Host {
                 self.remove_flows(client);
                 Ok(())
             }
+            Request::JoinPort(protocol, local) => self.join_port(client, (protocol, local), along),
+            Request::HaveJoined(protocol, local) => self.have_joined((protocol, local), value),
             Request::SetOption(name) => match along {
                 Some(socket) => socket_options::set(socket.as_fd(), name.into(), value),
                 None => Err(io::Error::from_raw_os_error(libc::EBADF)),

@@ -92,7 +92,8 @@ impl Membership {
         self.ask_with(&question, &[socket])
     }
 
-    fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// The same with a message of which an encoded request is the beginning.
+    pub(crate) fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
         if self.process != std::process::id() {
             return Err(io::ErrorKind::NotConnected.into());
         }

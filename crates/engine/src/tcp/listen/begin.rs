@@ -66,10 +66,12 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         };
         let local = addresses.local;
-        let does_share = self.shares_address(host, &addresses);
-        let begun = does_share.and_then(|does_share| {
+        let sharing = self.shares_address(host, &addresses);
+        let does_share = sharing.is_ok_and(|it| it.does_share);
+        let begun = sharing.and_then(|sharing| {
             let open = |index| host.links.open_for_flows(index);
             let places = self.places_at(host, &addresses, open)?;
+            sharing.check(&places)?;
             self.globals.exempt.prepare(host.network());
             let _control = host.control();
             let beginning = Beginning {
@@ -87,7 +89,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 _ => "",
             };
             if reason.passes() {
-                return self.wait_for_interface(host, fd, (local, does_share == Ok(true)), reason);
+                return self.wait_for_interface(host, fd, (local, does_share), reason);
             }
             host.leave_to_kernel_about(self.into(), reason, detail);
             self.takes_from_shared(host, fd);
