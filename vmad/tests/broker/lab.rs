@@ -88,6 +88,13 @@ impl Lab {
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py");
             std::fs::copy(source, &script).unwrap();
             std::fs::copy(testkit::libvma_path().unwrap(), &library).unwrap();
+            // The guardian of those that are killed.
+            let beside = self.directory.path().join("vmad");
+            // By another process: see `resets/lab.rs`.
+            let copied = std::process::Command::new("cp")
+                .args([Path::new(env!("CARGO_BIN_EXE_vmad")), &beside])
+                .status();
+            assert!(copied.unwrap().success());
         }
         let script = script.to_str().unwrap();
         let words = [program, &[script]].concat();

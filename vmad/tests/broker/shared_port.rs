@@ -1,7 +1,7 @@
 //! Listeners of several processes at one port (`SO_REUSEPORT`).
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{eventually, or_skip};
 
@@ -36,13 +36,17 @@ fn who_is_killed_or_stopped_gets_no_more_of_them() {
     let mut victim = lab.sharing_server(PORT);
     let survivor = lab.sharing_server(PORT);
     let mut streams = lab.streams(PORT, 40);
+    // Until its guardian is there.
+    thread::sleep(Duration::from_secs(1));
     victim.process().signal(SIGKILL).unwrap();
-    // Its own are reset at their next octet; the other's go on.
-    thread::sleep(Duration::from_millis(100));
+    // Its own are reset, the other's go on.
+    thread::sleep(Duration::from_millis(200));
+    let begin = Instant::now();
     let alive = streams
         .iter_mut()
         .filter_map(|stream| exchange_octets(stream, 10, 1).ok());
     assert!((5..35).contains(&alive.count()));
+    assert!(begin.elapsed() < Duration::from_secs(1));
     assert_eq!(lab.streams(PORT, 40).len(), 40);
 
     let mut stopped = lab.sharing_server(PORT);
