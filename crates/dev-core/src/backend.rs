@@ -71,6 +71,11 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         None
     }
 
+    /// Whether somebody listens whom [`join`](Self::join) asks.
+    fn has_broker(&self) -> bool {
+        false
+    }
+
     /// How many threads the back-end has.
     fn threads(&self) -> u32 {
         0

@@ -28,6 +28,7 @@ use crate::modes::{has_partial_checksums, in_some_mode, merging, refused, segmen
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::shared::join::join;
+use crate::shared::membership::Membership;
 use crate::steering::XdpSteering;
 use crate::table::{FLOW_CAPACITY, Table};
 use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
@@ -294,6 +295,11 @@ impl Backend for XdpBackend {
         rings: RingsMax,
     ) -> Option<Result<Port<Self>, OpenError>> {
         join(self.broker.as_ref()?, link, pool, rings)
+    }
+
+    fn has_broker(&self) -> bool {
+        let path = self.broker.as_deref();
+        path.is_some_and(|path| Membership::connect(path).is_ok())
     }
 
     fn threads(&self) -> u32 {

@@ -179,6 +179,14 @@ impl Lab {
         }
     }
 
+    /// One whose so many children accept from the listener that it has opened, and which they are.
+    pub(crate) fn prefork_server(&self, port: u16, workers: usize) -> (Accelerated, Vec<u32>) {
+        let mut server = self.start(&["python3"], port, &["workers", &workers.to_string()]);
+        let output = server.process().stdout();
+        let words = output.split_whitespace().filter_map(|it| it.parse().ok());
+        (server, words.collect())
+    }
+
     /// One without the library.
     pub(crate) fn strange_server(&self, port: u16) -> Running {
         let mut command = std::process::Command::new("python3");

@@ -2,6 +2,7 @@
 
 mod lab;
 mod shared_port;
+mod workers;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -38,7 +38,7 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// Connects to the broker that listens there.
-    pub(super) fn connect(path: &Path) -> io::Result<Self> {
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None)?;
         let socket = OwnDescriptor::new(socket);

@@ -54,6 +54,8 @@ pub struct SocketCore<S: Stack> {
     forks_before: AtomicU32,
     /// An ancestor has opened it: see [`Attachment::inherited`].
     is_inherited: AtomicBool,
+    /// Of such a one this process has a part of what comes past the kernel.
+    has_part: AtomicBool,
     pub(crate) unseen: ShownSocket<S>,
 }
 
@@ -81,6 +83,7 @@ impl<S: Stack> SocketCore<S> {
             shared,
             forks_before: AtomicU32::new(0),
             is_inherited: AtomicBool::new(false),
+            has_part: AtomicBool::new(false),
             unseen: ShownSocket::new(unseen),
         }
     }
@@ -204,7 +207,13 @@ impl<S: Stack> SocketCore<S> {
     /// so.
     pub(crate) fn claim(&self) -> bool {
         let process = sys::process_id().cast_unsigned();
-        let adopt = |(shared, generation): (Shared, u32)| shared.adopt(generation, process);
+        let adopt = |(shared, generation): (Shared, u32)| {
+            if !shared.is_taken_together(generation) {
+                return shared.adopt(generation, process);
+            }
+            self.has_part.store(true, Ordering::Relaxed);
+            shared.begin_part(generation)
+        };
         self.shared()
             .is_some_and(|(shared, generation)| shared.claim(generation))
             && self.inherited().is_none_or(adopt)
@@ -216,8 +225,17 @@ impl<S: Stack> SocketCore<S> {
             shared.release();
         }
         if let Some((shared, _)) = self.inherited() {
-            shared.end_adoption(sys::process_id().cast_unsigned());
+            match self.has_part.swap(false, Ordering::Relaxed) {
+                true => _ = shared.end_part(),
+                false => shared.end_adoption(sys::process_id().cast_unsigned()),
+            }
         }
+    }
+
+    /// Whether it was inherited, and other processes have their parts of what comes to it.
+    pub(crate) fn is_taken_together(&self) -> bool {
+        let inherited = self.inherited();
+        inherited.is_some_and(|(shared, generation)| shared.is_taken_together(generation))
     }
 
     /// The process is about to use the socket for more than sending. If it has left it to
@@ -247,6 +265,21 @@ impl<S: Stack> SocketCore<S> {
     fn inherited(&self) -> Option<(Shared, u32)> {
         let is_inherited = self.is_inherited.load(Ordering::Relaxed);
         is_inherited.then(|| self.attachment().inherited).flatten()
+    }
+
+    /// The same, and they go on when this one ends.
+    pub(crate) fn have_others_parts(&self) -> bool {
+        let inherited = self.inherited();
+        inherited.is_some_and(|(shared, generation)| {
+            shared.is_taken_together(generation) && shared.have_others_parts()
+        })
+    }
+
+    /// The kernel alone can give each process its part.
+    pub(crate) fn stops_taking_together(&self) {
+        if let Some((shared, generation)) = self.inherited() {
+            shared.mark_taken_by_several(generation);
+        }
     }
 
     /// An inherited socket is about to be closed: another process may be the one that takes from

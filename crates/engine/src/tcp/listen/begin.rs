@@ -117,7 +117,14 @@ impl<S: TcpStack> TcpSocket<S> {
             // Since it was looked.
             return Err(Reason::RightsGone);
         }
+        let is_alone = || places.iter().any(|it| !it.interface.is_joint());
+        if self.is_taken_together() && is_alone() {
+            // Others could have no part there.
+            self.stops_taking_together();
+        }
         if !host.is_behind(fd, self) || !self.claim() {
+            // Also if it had a part.
+            self.release();
             return Err(Reason::Forked);
         }
         let Ok(refused) = self.refuse_in_kernel(host, fd, kernel_listens, &places) else {

@@ -67,7 +67,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }));
         drop(role);
         // Connections have the filter of their listener.
-        let _ = sys::set_listener_filter(self.fd(), &[]);
+        self.clear_filter();
         self.admit_those_ready(host);
         self.keep_the_others();
         self.clear_readiness();

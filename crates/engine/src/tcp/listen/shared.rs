@@ -92,7 +92,7 @@ impl<S: TcpStack> TcpSocket<S> {
         interface: &Interface<S>,
         flow: &Flow,
     ) -> Result<(), Option<S>> {
-        let (_, joins) = place(self);
+        let joins = place(self).1 || self.is_taken_together();
         // SAFETY: the program may not close it while a call of its library is about it.
         let kernels = unsafe { BorrowedFd::borrow_raw(self.fd()) };
         let attached = match joins {
