@@ -143,6 +143,27 @@ fn a_connection_is_the_process_s_that_its_syn_went_to() {
 }
 
 #[test]
+fn who_leaves_has_its_connections_no_longer() {
+    let fixture = or_skip!(Fixture::new(false));
+    let ports = 1000..1100;
+    for port in ports.clone() {
+        assert_eq!(fixture.run(&segment(peer(port), SYN)), OURS);
+    }
+    fixture.maps.forget_births_of(1, PORT.port(), TCP);
+    fixture.maps.forget_births_of(2, PORT.port() + 1, TCP);
+    fixture.maps.forget_births_of(2, PORT.port(), UDP);
+    let owners: Vec<_> = ports
+        .clone()
+        .map(|port| fixture.owner(peer(port)))
+        .collect();
+    assert!(owners.contains(&None) && owners.contains(&Some(2)) && !owners.contains(&Some(1)));
+    for (port, owner) in ports.zip(owners) {
+        let expected = if owner.is_some() { OURS } else { Verdict::Pass };
+        assert_eq!(fixture.run(&segment(peer(port), ACK)), expected);
+    }
+}
+
+#[test]
 fn flows_go_before_groups() {
     let fixture = or_skip!(Fixture::new(false));
     fixture.maps.add_flow_of(7, PORT, peer(1), TCP).unwrap();

@@ -104,6 +104,9 @@ impl Lab {
         command.args(more);
         command.env("LD_PRELOAD", library);
         command.env("VMA_BROKER", self.directory.path().join("socket"));
+        if let Ok(level) = std::env::var("LAB_TRACE") {
+            command.env("VMA_TRACELEVEL", level);
+        }
         // Other users leave theirs there, too.
         open_to_all(&testkit::statistics_directory());
         let mut server = Accelerated::start(command).unwrap();

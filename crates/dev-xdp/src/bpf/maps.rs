@@ -195,6 +195,14 @@ impl FlowMaps {
         owners.born_to(local, peer, protocol)
     }
 
+    /// Segments of a process's connections to a group's port are the kernel's from here on, except
+    /// of those that have flows.
+    pub fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
+        if let Some(owners) = &self.owners {
+            owners.forget_births_of(process, port, protocol);
+        }
+    }
+
     /// Segments of that connection are the kernel's from here on, unless there is a flow for them.
     /// An error (`ENOENT`) if there is none.
     pub fn forget_birth(

@@ -127,6 +127,13 @@ impl Owners {
         }
     }
 
+    /// Forgets those of a process at a port, in the packet's order. Takes microseconds for each that
+    /// any has.
+    pub(super) fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
+        forget(&self.births_v4, process, port, (10, 12), protocol);
+        forget(&self.births_v6, process, port, (34, 36), protocol);
+    }
+
     pub(in crate::bpf) fn ports_fd(&self) -> BorrowedFd<'_> {
         self.ports.as_fd()
     }
@@ -139,6 +146,26 @@ impl Owners {
         match is_v6 {
             true => self.births_v6.as_fd(),
             false => self.births_v4.as_fd(),
+        }
+    }
+}
+
+/// The same in one map, in whose keys the local port and the protocol are at these places.
+fn forget<const KEY: usize>(
+    births: &Map<KEY, 4>,
+    process: u8,
+    port: u16,
+    (port_at, protocol_at): (usize, usize),
+    protocol: u8,
+) {
+    let is_of = |key: &[u8; KEY]| {
+        key[port_at..port_at + 2] == port.to_be_bytes() && key[protocol_at] == protocol
+    };
+    for key in births.keys(BIRTHS).iter().filter(|key| is_of(key)) {
+        let value = births.lookup(key).ok().flatten().map(u32::from_ne_bytes);
+        if value.is_some_and(|it| it >> OWNER_SHIFT == u32::from(process)) {
+            // Another may have made room already.
+            let _ = births.delete(key);
         }
     }
 }

@@ -74,6 +74,10 @@ impl Host {
             let _ = self.attached.maps().remove(port);
         }
         let _ = self.update_shares(change.number);
+        // What it keeps has flows by now.
+        let (protocol, local) = port;
+        let maps = self.attached.maps();
+        maps.forget_births_of(place, local.port(), protocol as u8);
         true
     }
 
