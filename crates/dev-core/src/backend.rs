@@ -129,8 +129,11 @@ pub struct ReceivingSide<B: Backend> {
     pub queues: u32,
 }
 
-/// Sets an option of a socket, by its name's number, for a process that may not: `TCP_REPAIR`, or
-/// `SO_ATTACH_FILTER` to these instructions.
+/// Stands for no option: the socket is to be bound to the port of a listener of the process's.
+pub const BIND: i32 = 200;
+
+/// Sets an option of a socket, by its name's number, for a process that may not: `TCP_REPAIR`,
+/// `SO_ATTACH_FILTER` to these instructions, or [`BIND`] to this `struct sockaddr`.
 pub type SetOption = Box<dyn Fn(BorrowedFd<'_>, i32, &[u8]) -> io::Result<()> + Send + Sync>;
 
 /// An open interface.

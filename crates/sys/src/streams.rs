@@ -368,7 +368,13 @@ pub fn share_port(fd: c_int, reuses: bool) {
 /// caller's to call.
 pub fn connect_silently(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Errno> {
     repair_begins(fd)?;
-    bind(fd, local)?;
+    let bound = bind(fd, local);
+    if bound == Err(Errno(libc::EACCES)) {
+        // A port below 1024, which somebody else has listened at first.
+        privileged_options::ask(fd, super::BIND, Sockaddr::from(local).as_bytes())?;
+    } else {
+        bound?;
+    }
     connect(fd, peer)
 }
 

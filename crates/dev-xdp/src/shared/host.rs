@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
-use dev_core::{LinkSpec, OpenError};
+use dev_core::{BIND, LinkSpec, OpenError};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     XDP_PGOFF_RX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc,
@@ -356,6 +356,7 @@ impl Host {
             Request::JoinPort(protocol, local) => self.join_port(client, (protocol, local), along),
             Request::HaveJoined(protocol, local) => self.have_joined((protocol, local), value),
             Request::SetOption(name) => match along {
+                Some(socket) if i32::from(name) == BIND => self.bind(place, socket.as_fd(), value),
                 Some(socket) => socket_options::set(socket.as_fd(), name.into(), value),
                 None => Err(io::Error::from_raw_os_error(libc::EBADF)),
             },
@@ -444,6 +445,9 @@ impl Question {
 pub fn greeting(socket: BorrowedFd<'_>) -> io::Result<Option<(super::Hello, OwnedFd)>> {
     let mut bytes = [0; super::message::BYTES_MAX];
     let (len, fds) = fds::receive(socket, &mut bytes)?;
+    if len == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let hello = super::Hello::decode(&bytes[..len]);
     Ok(hello.zip(fds.into_iter().next()))
 }

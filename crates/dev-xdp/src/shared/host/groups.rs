@@ -1,5 +1,6 @@
 //! Ports that several processes have together.
 
+use dev_core::Protocol;
 use rustix::fs::fstat;
 use rustix::net::getsockname;
 
@@ -112,6 +113,22 @@ impl Host {
             true => Ok(()),
             false => Err(io::Error::from_raw_os_error(libc::ENOENT)),
         }
+    }
+
+    /// Binds the socket of a connection, as whoever has accepted it may not have the rights that the
+    /// port takes. It is a group's: its listener was shown.
+    pub(super) fn bind(&self, place: u8, socket: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+        let refused = || io::Error::from_raw_os_error(libc::EACCES);
+        let local = socket_options::address(name).ok_or_else(refused)?;
+        if !self
+            .ledger
+            .groups()
+            .is_member(place, (Protocol::Tcp, local))
+        {
+            return Err(refused());
+        }
+        socket_options::check(socket)?;
+        Ok(rustix::net::bind(socket, &local)?)
     }
 
     /// The kernel has a connection from here on that a peer has opened to a group.
