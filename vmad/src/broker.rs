@@ -7,6 +7,7 @@
 //!                                  its processes ◄───────┘ questions and answers
 //! ```
 
+mod here;
 mod newcomer;
 mod policy;
 mod port;

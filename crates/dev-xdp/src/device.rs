@@ -27,6 +27,7 @@ use crate::metadata_source::{self, MetadataSource, Needed};
 use crate::modes::{has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
+use crate::shared::admission::ByBroker;
 use crate::shared::join::join;
 use crate::shared::membership::Membership;
 use crate::steering::XdpSteering;
@@ -63,6 +64,8 @@ pub struct XdpBackend {
     directory: Option<PathBuf>,
     /// Where a broker listens that opens interfaces for several processes.
     broker: Option<PathBuf>,
+    /// The last part of an interface that it has given.
+    membership: Mutex<Weak<Membership>>,
 }
 
 impl XdpBackend {
@@ -77,6 +80,7 @@ impl XdpBackend {
             attacher: Attacher::default(),
             notes: Mutex::new(Weak::new()),
             vouch: Mutex::new(None),
+            membership: Mutex::default(),
             directory: None,
             broker: None,
         }
@@ -285,7 +289,16 @@ impl Backend for XdpBackend {
             None => *known.insert(Vouch::find()?),
         };
         drop(known);
-        Ok(Box::new(LoopbackAdmission::begin(vouch)?))
+        LoopbackAdmission::begin(vouch)
+            .map(|it| Box::new(it) as Box<dyn Admission>)
+            .or_else(|error| {
+                let known = self.membership.lock();
+                let membership = known.unwrap_or_else(PoisonError::into_inner).upgrade();
+                let by_broker = membership.filter(|_| is_denied(&error)).map(ByBroker);
+                by_broker
+                    .map(|it| Box::new(it) as Box<dyn Admission>)
+                    .ok_or(error)
+            })
     }
 
     fn join(
@@ -294,7 +307,14 @@ impl Backend for XdpBackend {
         pool: &'static FramePool,
         rings: RingsMax,
     ) -> Option<Result<Port<Self>, OpenError>> {
-        join(self.broker.as_ref()?, link, pool, rings)
+        let keep = |membership: &Arc<Membership>| {
+            let mut known = self
+                .membership
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *known = Arc::downgrade(membership);
+        };
+        join(self.broker.as_ref()?, link, pool, rings, keep)
     }
 
     fn has_broker(&self) -> bool {
@@ -330,6 +350,10 @@ impl Backend for XdpBackend {
             ..port
         })
     }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn is_busy(error: &io::Error) -> bool {

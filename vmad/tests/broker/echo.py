@@ -40,6 +40,8 @@ if sys.argv[3:4] == ["workers"]:
 
     ends = []
     signal.signal(signal.SIGTERM, leave)
+    # It is busy with something else for a while.
+    signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
 elif not shares:
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.bind(address)

@@ -24,9 +24,9 @@ fn await_workers(lab: &Lab, server: &Accelerated, workers: &[u32]) {
     assert!(eventually(Duration::from_secs(20), all), "{}", lab.log());
 }
 
-fn tell_to_end(worker: u32) {
+fn tell(worker: u32, signal: Signal) {
     let worker = Pid::from_raw(worker.cast_signed()).unwrap();
-    kill_process(worker, Signal::TERM).unwrap();
+    kill_process(worker, signal).unwrap();
 }
 
 #[test]
@@ -41,6 +41,30 @@ fn each_has_its_part_of_what_comes_to_the_listener() {
     let counts: Vec<_> = workers.iter().map(|it| accelerated(&server, *it)).collect();
     assert!(counts.iter().all(|it| *it > 15), "{counts:?}");
     assert_eq!(counts.iter().sum::<usize>(), 123, "{counts:?}");
+}
+
+/// Those that it does not accept go to others.
+#[test]
+fn a_worker_that_is_busy_keeps_nobody_waiting() {
+    let lab = or_skip!(Lab::new(""));
+    let (server, workers) = lab.prefork_server(PORT, 2);
+    await_workers(&lab, &server, &workers);
+    assert_eq!(lab.streams(PORT, 10).len(), 10);
+    tell(workers[0], Signal::USR1);
+    thread::sleep(Duration::from_millis(50));
+    let begin = Instant::now();
+    let mut streams = lab.streams(PORT, 20);
+    assert!(
+        begin.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begin.elapsed()
+    );
+    for stream in &mut streams {
+        exchange_octets(stream, 20_000, 3).unwrap();
+    }
+    let sockets = server.reader_of(workers[1]).sockets().unwrap();
+    let of_kernel = sockets.iter().filter(|it| !it.offloaded).count();
+    println!("{of_kernel} of 20 by the kernel");
 }
 
 /// As at a reload: what it has it serves to its end, and what nobody has accepted is others'.
@@ -60,7 +84,7 @@ fn a_worker_that_leaves_loses_nothing() {
             count
         });
         thread::sleep(Duration::from_millis(200));
-        tell_to_end(workers[0]);
+        tell(workers[0], Signal::TERM);
         assert!(opens.join().unwrap() > 10);
     });
     for stream in &mut streams {

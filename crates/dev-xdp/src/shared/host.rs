@@ -1,5 +1,6 @@
 //! The broker's side of an interface: opens it, and answers what processes ask.
 
+mod admission;
 mod groups;
 mod members;
 mod remains;
@@ -65,6 +66,7 @@ pub struct Host {
     ended: Vec<Ended>,
     /// Who does not receive, though something has come: see [`groups`].
     late: HashSet<u8>,
+    admission: admission::Admitting,
 }
 
 /// The socket that has a queue, and shares the memory with those of the processes.
@@ -111,6 +113,21 @@ pub struct Facts {
     pub mac: [u8; 6],
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
+}
+
+/// What the host asks of the system for those that it serves.
+pub trait System {
+    /// What the kernel says of the interface. `None`: it is gone.
+    fn look(&mut self) -> Option<Facts>;
+
+    /// Ends a connection of the kernel's with these ends, if there is one: mostly in TIME-WAIT.
+    fn end_connection(&mut self, local: SocketAddr, peer: SocketAddr);
+
+    /// Has the kernel of this host receive an IP packet.
+    fn receive(&self, packet: &[u8]) -> bool;
+
+    /// Whether the kernel has a connection.
+    fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool;
 }
 
 impl Host {
@@ -198,6 +215,7 @@ impl Host {
             generations: [0; CLIENTS_MAX as usize],
             ended: Vec::new(),
             late: HashSet::new(),
+            admission: admission::Admitting::default(),
         };
         for queue in 0..queues {
             host.open_queue(queue).map_err(failed)?;
@@ -248,17 +266,16 @@ impl Host {
         Ok(())
     }
 
-    /// Answers a process's question. `look` asks the kernel about the interface; `None`: it is
-    /// gone.
+    /// Answers a process's question.
     pub fn serve(
         &mut self,
         client: Client,
         question: &Question,
-        look: impl FnOnce() -> Option<Facts>,
+        system: &mut dyn System,
     ) -> [u8; 4] {
         let done = match Request::decode(&question.message) {
             Some((request, value)) if self.is_member(client) => {
-                self.perform(client, request, (question.along.as_ref(), value), look)
+                self.perform(client, request, (question.along.as_ref(), value), system)
             }
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
@@ -276,7 +293,7 @@ impl Host {
         client: Client,
         request: Request,
         (along, value): (Option<&OwnedFd>, &[u8]),
-        look: impl FnOnce() -> Option<Facts>,
+        system: &mut dyn System,
     ) -> io::Result<()> {
         let place = client.place();
         let maps = self.attached.maps();
@@ -345,7 +362,7 @@ impl Host {
                 }
             }
             Request::LookAgain => {
-                let facts = look().ok_or(io::ErrorKind::NotConnected)?;
+                let facts = system.look().ok_or(io::ErrorKind::NotConnected)?;
                 self.follow(&facts)
             }
             Request::Stamp(stamps) => self.attached.stamp(stamps),
@@ -354,6 +371,9 @@ impl Host {
                 Ok(())
             }
             Request::JoinPort(protocol, local) => self.join_port(client, (protocol, local), along),
+            Request::Admit(protocol, local, peer) => {
+                self.admit_connection(place, (protocol, local), peer, (along, value), system)
+            }
             Request::HaveJoined(protocol, local) => self.have_joined((protocol, local), value),
             Request::SetOption(name) => match along {
                 Some(socket) if i32::from(name) == BIND => self.bind(place, socket.as_fd(), value),

@@ -147,6 +147,11 @@ impl Ledger {
         Ok(())
     }
 
+    pub(super) fn has_flow(&self, place: u8, flow: PeerFlow) -> bool {
+        let holdings = self.holdings.get(&place);
+        holdings.is_some_and(|it| it.flows.contains(&flow))
+    }
+
     /// Whether the process had it.
     pub(super) fn remove_flow(&mut self, place: u8, flow: PeerFlow) -> bool {
         let holdings = self.holdings.entry(place).or_default();

@@ -78,6 +78,9 @@ pub(crate) enum Request {
     GiveBack,
     /// Together with others: the socket comes along.
     JoinPort(Protocol, SocketAddr),
+    /// A connection is to come into the queue of the kernel's listening socket: what was agreed
+    /// follows, and a file with packets comes along.
+    Admit(Protocol, SocketAddr, SocketAddr),
     /// Whether all the sockets whose numbers follow have joined.
     HaveJoined(Protocol, SocketAddr),
     /// The option with this number, of the socket that comes along, is to have the value that
@@ -198,6 +201,7 @@ impl Request {
             Self::GiveBack => (10, 0, none, none),
             Self::SetOption(name) => (11, name, none, none),
             Self::JoinPort(protocol, local) => (12, protocol as u8, local, none),
+            Self::Admit(protocol, local, peer) => (14, protocol as u8, local, peer),
             Self::HaveJoined(protocol, local) => (13, protocol as u8, local, none),
         };
         let mut bytes = vec![kind, protocol];
@@ -229,6 +233,7 @@ impl Request {
             10 => Self::GiveBack,
             11 => Self::SetOption(number),
             12 => Self::JoinPort(protocol()?, local),
+            14 => Self::Admit(protocol()?, local, peer),
             13 => Self::HaveJoined(protocol()?, local),
             _ => return None,
         };
@@ -316,6 +321,7 @@ mod tests {
             Request::SetOption(19),
             Request::JoinPort(Protocol::Udp, v6),
             Request::HaveJoined(Protocol::Tcp, v4),
+            Request::Admit(Protocol::Tcp, v4, v6),
         ] {
             let bytes = request.encode();
             assert!(bytes.len() <= BYTES_MAX);
@@ -331,7 +337,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_none() {
         let good = Request::AddPort(Protocol::Udp, SocketAddr::from(([1; 4], 1))).encode();
-        for (place, values) in [(0, [0, 14]), (1, [1, 255]), (2, [0, 5])] {
+        for (place, values) in [(0, [0, 15]), (1, [1, 255]), (2, [0, 5])] {
             for value in values {
                 let mut bytes = good.clone();
                 bytes[place] = value;

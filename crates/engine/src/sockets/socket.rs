@@ -22,7 +22,7 @@ use crate::sockets::events;
 use crate::sockets::kernel_socket::KernelSocket;
 use crate::sockets::offload_state::OffloadState;
 use crate::sockets::readiness::Readiness;
-use crate::sockets::shared::Shared;
+use crate::sockets::shared::{Shared, WakeChannel};
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::unseen::{ShownSocket, Unseen};
 
@@ -279,6 +279,7 @@ impl<S: Stack> SocketCore<S> {
     pub(crate) fn stops_taking_together(&self) {
         if let Some((shared, generation)) = self.inherited() {
             shared.mark_taken_by_several(generation);
+            shared.channel().map(WakeChannel::wake);
         }
     }
 

@@ -23,6 +23,7 @@ impl Host {
         ended.retain(|it| !it.is_recovered || !self.take_share_back(it, now));
         self.ended = ended;
         self.follow_progress(now);
+        self.admission.tend(now);
         self.fill_up();
     }
 
