@@ -294,8 +294,9 @@ impl Backend for XdpBackend {
             .or_else(|error| {
                 let known = self.membership.lock();
                 let membership = known.unwrap_or_else(PoisonError::into_inner).upgrade();
-                let by_broker = membership.filter(|_| is_denied(&error)).map(ByBroker);
-                by_broker
+                // It may be a right that is missing here, and not there.
+                membership
+                    .map(ByBroker)
                     .map(|it| Box::new(it) as Box<dyn Admission>)
                     .ok_or(error)
             })
@@ -350,10 +351,6 @@ impl Backend for XdpBackend {
             ..port
         })
     }
-}
-
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn is_busy(error: &io::Error) -> bool {
