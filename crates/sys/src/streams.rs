@@ -177,7 +177,16 @@ pub fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
 
 /// `bind(2)`; the address is of the socket's family.
 pub fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
-    with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())
+    let name = Sockaddr::from(local);
+    match with_address(libc::SYS_bind, fd, name.as_bytes()) {
+        // A port below 1024, whose listener somebody else has opened.
+        Err(Errno(libc::EACCES)) => privileged_options::ask(fd, super::BIND, name.as_bytes())
+            .map_err(|Errno(errno)| match errno {
+                libc::EPERM => Errno(libc::EACCES),
+                errno => Errno(errno),
+            }),
+        bound => bound,
+    }
 }
 
 /// Binds a socket to the interface with this index; 0: to none any more.
@@ -368,13 +377,7 @@ pub fn share_port(fd: c_int, reuses: bool) {
 /// caller's to call.
 pub fn connect_silently(fd: c_int, local: SocketAddr, peer: SocketAddr) -> Result<(), Errno> {
     repair_begins(fd)?;
-    let bound = bind(fd, local);
-    if bound == Err(Errno(libc::EACCES)) {
-        // A port below 1024, which somebody else has listened at first.
-        privileged_options::ask(fd, super::BIND, Sockaddr::from(local).as_bytes())?;
-    } else {
-        bound?;
-    }
+    bind(fd, local)?;
     connect(fd, peer)
 }
 

@@ -86,6 +86,8 @@ struct Member {
     /// Of all queues.
     share: Share,
     progress: groups::Progress,
+    /// The ports of TCP that it has, or has had, together with others.
+    listened: HashSet<u16>,
 }
 
 /// Those of one queue, and its RX ring, of which the process has our end while it lives.

@@ -45,6 +45,9 @@ impl Host {
         let socket = socket.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
         let inode = inode_of(socket, port)?;
         let change = self.ledger.join_port(client.place(), port, inode)?;
+        if let (Protocol::Tcp, Some(member)) = (port.0, self.members.get_mut(&client.place())) {
+            member.listened.insert(port.1.port());
+        }
         let done = self.steer_group(port, change);
         if done.is_err() {
             self.leave_port(client.place(), port);
@@ -116,15 +119,12 @@ impl Host {
     }
 
     /// Binds the socket of a connection, as whoever has accepted it may not have the rights that the
-    /// port takes. It is a group's: its listener was shown.
+    /// port takes. Its listener was shown.
     pub(super) fn bind(&self, place: u8, socket: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
         let refused = || io::Error::from_raw_os_error(libc::EACCES);
         let local = socket_options::address(name).ok_or_else(refused)?;
-        if !self
-            .ledger
-            .groups()
-            .is_member(place, (Protocol::Tcp, local))
-        {
+        let member = self.members.get(&place).ok_or_else(refused)?;
+        if !member.listened.contains(&local.port()) {
             return Err(refused());
         }
         socket_options::check(socket)?;

@@ -80,6 +80,7 @@ impl Host {
             rx_entries,
             share,
             progress: Default::default(),
+            listened: HashSet::new(),
         };
         let opened = (0..self.queues.len() as u32)
             .try_for_each(|queue| self.open_sockets(&mut member, queue));
