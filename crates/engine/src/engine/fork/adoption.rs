@@ -97,7 +97,8 @@ impl<B: Backend> Engine<B> {
             return None;
         }
         let is_left = || match object {
-            _ if together => shared.is_offered(generation) || self.has_ended_soon(),
+            // An opener that accepts, too, from then on, asks before.
+            _ if together => !shared.is_claimed(generation),
             Object::Udp(_) => shared.is_offered(generation) || self.has_ended_soon(),
             _ => self.has_ended_soon(),
         };
