@@ -104,15 +104,16 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The program has closed a connection that this socket has accepted, after so many segments of
-    /// its peer. Where others do what takes rights, short ones are better the kernel's. Under the
-    /// control lock.
+    /// its peer. Where others do what takes rights, or workers would share the kernel's listener
+    /// else, many short ones are better the kernel's. Under the control lock.
     pub(in crate::tcp) fn note_ended(
         &'static self,
         host: &Host<S>,
         generation: u32,
         (now, segments): (Instant, u64),
     ) {
-        if !sys::has_helper_for_options() || self.generation() != generation {
+        let is_concerned = self.is_taken_together() || sys::has_helper_for_options();
+        if !is_concerned || self.generation() != generation {
             return;
         }
         match &mut *self.role.lock() {
@@ -124,7 +125,7 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             _ => return,
         }
-        if !may_administer() && host.admission().is_ok() {
+        if (self.is_taken_together() || !may_administer()) && host.admission().is_ok() {
             self.stops_taking_together();
             hand_over::hand_over(host, self.into(), Reason::Returning, "short connections");
         }
