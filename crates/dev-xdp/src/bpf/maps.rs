@@ -53,7 +53,7 @@ pub struct FlowMaps {
     v6: V6Tables,
     xsks: Map<4, 4>,
     /// Of an interface that several processes have.
-    owners: Option<Owners>,
+    owners: Option<Box<Owners>>,
     capacity: u32,
 }
 
@@ -84,10 +84,10 @@ impl FlowMaps {
     /// The same for an interface that several processes have, numbered from 0. A flow is one's, and
     /// so is a port, at whatever address.
     pub fn create_shared(capacity: u32) -> Result<Self, BpfError> {
-        Self::create_for(capacity, Some(Owners::create()?))
+        Self::create_for(capacity, Some(Box::new(Owners::create()?)))
     }
 
-    fn create_for(capacity: u32, owners: Option<Owners>) -> Result<Self, BpfError> {
+    fn create_for(capacity: u32, owners: Option<Box<Owners>>) -> Result<Self, BpfError> {
         Ok(Self {
             owners,
             v4: Tables::create(capacity)?,
@@ -171,52 +171,6 @@ impl FlowMaps {
         };
         set_octet(&owners.ports, protocol, port, owner)
             .map_err(|cause| BpfError::new("change the XDP array of owners", cause))
-    }
-
-    /// The same of a port that a group has. Its [exemptions](Self::port_has_exemptions) must be
-    /// looked for.
-    pub fn set_group(&self, port: u16, protocol: u8, group: u8) -> Result<(), BpfError> {
-        self.set_owner(port, protocol, FIRST_GROUP + group.min(GROUPS_MAX - 1))
-    }
-
-    /// Says who takes what comes to a group, below [`GROUPS_MAX`], that is of no flow.
-    pub fn set_shares(&self, group: u8, shares: &Shares) -> Result<(), BpfError> {
-        let Some(owners) = &self.owners else {
-            return Ok(());
-        };
-        owners
-            .set_shares(group, shares)
-            .map_err(|cause| BpfError::new("change the XDP array of groups", cause))
-    }
-
-    /// Which process got the connection that a peer has opened to a group's port.
-    pub fn born_to(&self, local: SocketAddr, peer: SocketAddr, protocol: u8) -> Option<u8> {
-        let owners = self.owners.as_ref()?;
-        owners.born_to(local, peer, protocol)
-    }
-
-    /// Segments of a process's connections to a group's port are the kernel's from here on, except
-    /// of those that have flows.
-    pub fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
-        if let Some(owners) = &self.owners {
-            owners.forget_births_of(process, port, protocol);
-        }
-    }
-
-    /// Segments of that connection are the kernel's from here on, unless there is a flow for them.
-    /// An error (`ENOENT`) if there is none.
-    pub fn forget_birth(
-        &self,
-        local: SocketAddr,
-        peer: SocketAddr,
-        protocol: u8,
-    ) -> Result<(), BpfError> {
-        let Some(owners) = &self.owners else {
-            return Ok(());
-        };
-        owners
-            .forget_birth(local, peer, protocol)
-            .map_err(|cause| BpfError::new("remove a new connection from the XDP map", cause))
     }
 
     /// From here on the interface has this address.
@@ -358,7 +312,7 @@ impl FlowMaps {
     }
 
     pub(super) fn owners(&self) -> Option<&Owners> {
-        self.owners.as_ref()
+        self.owners.as_deref()
     }
 
     pub(super) fn xsks_fd(&self) -> BorrowedFd<'_> {

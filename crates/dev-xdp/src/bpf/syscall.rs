@@ -4,6 +4,7 @@
 //! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members
 //! and refuse unknown ones that are not zero.
 
+mod keys;
 pub(super) mod objects;
 
 use std::ffi::CStr;
@@ -98,30 +99,6 @@ impl<const KEY: usize, const VALUE: usize> Map<KEY, VALUE> {
         let mut attributes = self.element(key, 0);
         // SAFETY: the kernel reads KEY bytes, which the array has.
         unsafe { bpf(BPF_MAP_DELETE_ELEM, &mut attributes) }.map(drop)
-    }
-
-    /// The keys, at most so many. Programs may change the map meanwhile: then some may be missing, or
-    /// be there twice.
-    pub(super) fn keys(&self, max: u32) -> Vec<[u8; KEY]> {
-        let mut keys: Vec<[u8; KEY]> = Vec::new();
-        while keys.len() < max as usize {
-            let mut next = [0; KEY];
-            let (first, last) = ([0; KEY], keys.last());
-            let mut attributes = self.element(
-                last.unwrap_or(&first),
-                next.as_mut_ptr().expose_provenance(),
-            );
-            if last.is_none() {
-                attributes.key = 0;
-            }
-            // SAFETY: the kernel reads KEY bytes, or from no address, and writes as many, which the
-            // arrays have.
-            if unsafe { bpf(BPF_MAP_GET_NEXT_KEY, &mut attributes) }.is_err() {
-                break;
-            }
-            keys.push(next);
-        }
-        keys
     }
 
     /// From here on only programs write. Linux 5.2.
@@ -449,7 +426,6 @@ const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
-const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;

@@ -1,5 +1,5 @@
-//! Connections that nobody has accepted yet, and that their process cannot put into the queue of the
-//! kernel's listening socket for lack of rights: the broker does so.
+//! Connections that nobody has accepted yet, and that their process cannot put into the queue of
+//! the kernel's listening socket for lack of rights: the broker does so.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

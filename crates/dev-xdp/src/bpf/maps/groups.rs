@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{
-    FLOW_KEY_BYTES, FlowKey, OWNER_SHIFT, PORT_OCTETS, V4Tables, V6_FLOW_KEY_BYTES, flow_key,
+    FLOW_KEY_BYTES, FlowKey, FlowMaps, OWNER_SHIFT, PORT_OCTETS, V4Tables, V6_FLOW_KEY_BYTES,
+    flow_key,
 };
 use crate::bpf::error::BpfError;
 use crate::bpf::syscall::{Map, MapKind, Name};
@@ -127,8 +128,8 @@ impl Owners {
         }
     }
 
-    /// Forgets those of a process at a port, in the packet's order. Takes microseconds for each that
-    /// any has.
+    /// Forgets those of a process at a port, in the packet's order. Takes microseconds for each
+    /// that any has.
     pub(super) fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
         forget(&self.births_v4, process, port, (10, 12), protocol);
         forget(&self.births_v6, process, port, (34, 36), protocol);
@@ -147,6 +148,53 @@ impl Owners {
             true => self.births_v6.as_fd(),
             false => self.births_v4.as_fd(),
         }
+    }
+}
+
+impl FlowMaps {
+    /// A group has this port. Its [exemptions](Self::port_has_exemptions) must be looked for.
+    pub fn set_group(&self, port: u16, protocol: u8, group: u8) -> Result<(), BpfError> {
+        self.set_owner(port, protocol, FIRST_GROUP + group.min(GROUPS_MAX - 1))
+    }
+
+    /// Says who takes what comes to a group, below [`GROUPS_MAX`], that is of no flow.
+    pub fn set_shares(&self, group: u8, shares: &Shares) -> Result<(), BpfError> {
+        let Some(owners) = &self.owners else {
+            return Ok(());
+        };
+        owners
+            .set_shares(group, shares)
+            .map_err(|cause| BpfError::new("change the XDP array of groups", cause))
+    }
+
+    /// Which process got the connection that a peer has opened to a group's port.
+    pub fn born_to(&self, local: SocketAddr, peer: SocketAddr, protocol: u8) -> Option<u8> {
+        let owners = self.owners.as_ref()?;
+        owners.born_to(local, peer, protocol)
+    }
+
+    /// Segments of a process's connections to a group's port are the kernel's from here on, except
+    /// of those that have flows.
+    pub fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
+        if let Some(owners) = &self.owners {
+            owners.forget_births_of(process, port, protocol);
+        }
+    }
+
+    /// Segments of that connection are the kernel's from here on, unless there is a flow for them.
+    /// An error (`ENOENT`) if there is none.
+    pub fn forget_birth(
+        &self,
+        local: SocketAddr,
+        peer: SocketAddr,
+        protocol: u8,
+    ) -> Result<(), BpfError> {
+        let Some(owners) = &self.owners else {
+            return Ok(());
+        };
+        owners
+            .forget_birth(local, peer, protocol)
+            .map_err(|cause| BpfError::new("remove a new connection from the XDP map", cause))
     }
 }
 

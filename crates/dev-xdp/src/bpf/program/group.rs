@@ -96,20 +96,8 @@ pub(super) fn choose(
     look_up(a, maps.groups_fd(), SLOT_INDEX);
     a.jump_if(R0, Equal, 0, pass);
 
-    // A slot by the hash of the peer's address and both ports.
     a.place(choose);
-    a.load(R1, U32, R10, version.key + version.address);
-    a.multiply(R1, FACTORS[0]);
-    a.load(R2, U32, R10, version.key + version.both_ports);
-    a.add(R1, R2);
-    a.multiply(R1, FACTORS[1]);
-    a.shift_left(R1, 32);
-    a.shift_right(R1, 56);
-    a.add(R0, R1);
-    a.load(R1, U8, R0, 0);
-    a.jump_if(R1, Greater, i32::from(FIRST_GROUP) - 1, pass);
-    a.shift_left(R1, OWNER_SHIFT);
-    a.or(R1, PRESENT.cast_signed());
+    choose_slot(a, version, pass);
     a.store(U32, R10, OWNER, R1);
     a.jump_if(R9, Equal, PROTOCOL_UDP, matched);
     a.load_map(R1, births);
@@ -122,6 +110,38 @@ pub(super) fn choose(
     a.jump_if(R0, NotEqual, 0, pass);
     a.jump_if(R0, Equal, 0, matched);
     a.place(no_group);
+}
+
+/// R1 = the value of a flow of the process in the slot by the hash of the peer's address and both
+/// ports. R0 is the group.
+fn choose_slot(a: &mut Assembler, version: Version, pass: Label) {
+    a.load(R1, U32, R10, version.key + version.address);
+    a.multiply(R1, FACTORS[0]);
+    a.load(R2, U32, R10, version.key + version.both_ports);
+    a.add(R1, R2);
+    a.multiply(R1, FACTORS[1]);
+    a.shift_left(R1, 32);
+    a.shift_right(R1, 56);
+    a.add(R0, R1);
+    a.load(R1, U8, R0, 0);
+    a.jump_if(R1, Greater, i32::from(FIRST_GROUP) - 1, pass);
+    a.shift_left(R1, OWNER_SHIFT);
+    a.or(R1, PRESENT.cast_signed());
+}
+
+/// Jumps to `matched` with a segment, with options in its header, of a connection that a peer has
+/// opened without to a port of several processes. Its key is on the stack.
+pub(super) fn look_for_birth(a: &mut Assembler, owners: Owners<'_>, matched: Label) {
+    let Some(maps) = owners.maps else {
+        return;
+    };
+    let is_no_birth = a.label();
+    look_up(a, maps.births_fd(false), FLOW_KEY);
+    a.jump_if(R0, Equal, 0, is_no_birth);
+    a.load(R1, U32, R0, 0);
+    owners.note_flow(a);
+    a.jump_if(R0, NotEqual, 0, matched);
+    a.place(is_no_birth);
 }
 
 /// Odd, and half their bits set: what changes anywhere below changes the upper octet of a half.

@@ -1,6 +1,7 @@
 //! The part of the XDP program that looks at IPv4 with options in the header.
 
 use super::super::maps::{EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, Tables};
+use super::group::look_for_birth;
 use super::owner::Owners;
 use super::{
     ACK_OR_RST, AnyBitOf, Assembler, Capacity, ETHERNET_HEADER_BYTES, Equal, FLOW_KEY,
@@ -82,16 +83,7 @@ pub(super) fn steer<const ADDRESS: usize>(
     owners.note_flow(a);
     a.jump_if(R0, NotEqual, 0, matched);
     a.place(is_no_flow);
-    if let Some(maps) = owners.maps {
-        // One that a peer has opened without options to a port of several processes.
-        let is_no_birth = a.label();
-        look_up(a, maps.births_fd(false), FLOW_KEY);
-        a.jump_if(R0, Equal, 0, is_no_birth);
-        a.load(R1, U32, R0, 0);
-        owners.note_flow(a);
-        a.jump_if(R0, NotEqual, 0, matched);
-        a.place(is_no_birth);
-    }
+    look_for_birth(a, owners, matched);
     look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);
     wildcard::steer_segment(a, maps, &wildcard::V4_WITH_OPTIONS, matched, matched);

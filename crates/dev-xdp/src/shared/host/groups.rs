@@ -118,8 +118,8 @@ impl Host {
         }
     }
 
-    /// Binds the socket of a connection, as whoever has accepted it may not have the rights that the
-    /// port takes. Its listener was shown.
+    /// Binds the socket of a connection, as whoever has accepted it may not have the rights that
+    /// the port takes. Its listener was shown.
     pub(super) fn bind(&self, place: u8, socket: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
         let refused = || io::Error::from_raw_os_error(libc::EACCES);
         let local = socket_options::address(name).ok_or_else(refused)?;

@@ -207,8 +207,8 @@ impl SharedSocket {
         self.is_sole_taker(generation, process)
     }
 
-    /// The same of one of those that take from it together. [`end_part`](Self::end_part) is to follow
-    /// also if it is `false`.
+    /// The same of one of those that take from it together. [`end_part`](Self::end_part) is to
+    /// follow also if it is `false`.
     pub(crate) fn begin_part(&self, generation: u32) -> bool {
         let more = |parts: u32| Some(parts.max(PARTS) + 1);
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);

@@ -117,16 +117,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // Since it was looked.
             return Err(Reason::RightsGone);
         }
-        let is_alone = || places.iter().any(|it| !it.interface.is_joint());
-        if self.is_taken_together() && is_alone() {
-            // Others could have no part there.
-            self.stops_taking_together();
-        }
-        if !host.is_behind(fd, self) || !self.claim() {
-            // Also if it had a part.
-            self.release();
-            return Err(Reason::Forked);
-        }
+        self.claim_for(host, fd, &places)?;
         let Ok(refused) = self.refuse_in_kernel(host, fd, kernel_listens, &places) else {
             self.release();
             return Err(Reason::Option);
@@ -179,6 +170,21 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.interfaces_changed();
         Ok(())
+    }
+
+    /// It is this process's to take connections from, alone or its part of them.
+    fn claim_for(&self, host: &Host<S>, fd: c_int, places: &[Place<S>]) -> Result<(), Reason> {
+        let is_alone = || places.iter().any(|it| !it.interface.is_joint());
+        if self.is_taken_together() && is_alone() {
+            // Others could have no part there.
+            self.stops_taking_together();
+        }
+        if host.is_behind(fd, self) && self.claim() {
+            return Ok(());
+        }
+        // Also if it had a part.
+        self.release();
+        Err(Reason::Forked)
     }
 
     /// What comes in past the kernel, the kernel's listener does not take; not if it listens

@@ -1,6 +1,6 @@
-//! Listeners at one address (`SO_REUSEPORT`): each has its part of the peers, as in the kernel. Where
-//! a broker serves the interface, other processes' have theirs. Else, and with listeners that are
-//! the kernel's, only that can choose, and all of them are its.
+//! Listeners at one address (`SO_REUSEPORT`): each has its part of the peers, as in the kernel.
+//! Where a broker serves the interface, other processes' have theirs. Else, and with listeners that
+//! are the kernel's, only that can choose, and all of them are its.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
