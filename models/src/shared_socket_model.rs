@@ -123,3 +123,58 @@ fn what_was_given_back_is_there_when_the_wait_ends() {
         taker.join().unwrap();
     });
 }
+
+/// Both at once would mean that one reads from the kernel what the other takes past it.
+#[test]
+fn whoever_uses_it_otherwise_is_seen_or_sees_that_some_have_parts() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        assert!(shared.begin_taking_together(GENERATION, |_| true));
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.mark_taken_by_several(GENERATION);
+                shared.adopter()
+            })
+        };
+        let has_part = shared.begin_part(GENERATION);
+        let waits_for = other.join().unwrap();
+        assert!(!has_part || waits_for.is_some());
+    });
+}
+
+#[test]
+fn of_those_that_take_together_and_one_that_takes_alone_not_both_have_it() {
+    every_order(4, || {
+        let shared = Arc::new(SharedSocket::default());
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.begin_taking(GENERATION, TAKER, |_| true)
+                    && shared.adopt(GENERATION, TAKER)
+            })
+        };
+        let begins = shared.begin_taking_together(GENERATION, |_| true);
+        let has_part = begins && shared.begin_part(GENERATION);
+        let is_alone = other.join().unwrap();
+        assert!(!has_part || !is_alone);
+    });
+}
+
+#[test]
+fn the_last_part_to_end_wakes_who_waits() {
+    every_order(4, || {
+        sys::take_wakes();
+        let shared = Arc::new(SharedSocket::default());
+        assert!(shared.begin_taking_together(GENERATION, |_| true));
+        assert!(shared.begin_part(GENERATION) && shared.begin_part(GENERATION));
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.end_part())
+        };
+        shared.end_part();
+        let _ = other.join().unwrap();
+        assert_eq!(shared.adopter(), None);
+        assert_eq!(sys::take_wakes(), 2);
+    });
+}

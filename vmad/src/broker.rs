@@ -7,6 +7,7 @@
 //!                                  its processes ◄───────┘ questions and answers
 //! ```
 
+mod here;
 mod newcomer;
 mod policy;
 mod port;
@@ -36,7 +37,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::cli::Options;
 use crate::daemon::{Failure, signals};
 use crate::log::Log;
-use newcomer::{InterfaceId, Newcomer};
+use newcomer::{InterfaceId, Newcomer, NotHeard};
 pub(crate) use policy::Malformed as PolicyError;
 use policy::Policy;
 
@@ -181,6 +182,8 @@ impl<'a> Listening<'a> {
         };
         match Newcomer::hear(socket, &self.policy) {
             Ok((newcomer, namespace)) => self.pass_on(scope, newcomer, namespace),
+            // It has only looked whether somebody is here.
+            Err(NotHeard::System(why)) if why.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(why) => self.shared.log.info(format_args!("not served: {why}")),
         }
     }

@@ -71,6 +71,11 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         None
     }
 
+    /// Whether somebody listens whom [`join`](Self::join) asks.
+    fn has_broker(&self) -> bool {
+        false
+    }
+
     /// How many threads the back-end has.
     fn threads(&self) -> u32 {
         0
@@ -124,8 +129,11 @@ pub struct ReceivingSide<B: Backend> {
     pub queues: u32,
 }
 
-/// Sets an option of a socket, by its name's number, for a process that may not: `TCP_REPAIR`, or
-/// `SO_ATTACH_FILTER` to these instructions.
+/// Stands for no option: the socket is to be bound to the port of a listener of the process's.
+pub const BIND: i32 = 200;
+
+/// Sets an option of a socket, by its name's number, for a process that may not: `TCP_REPAIR`,
+/// `SO_ATTACH_FILTER` to these instructions, or [`BIND`] to this `struct sockaddr`.
 pub type SetOption = Box<dyn Fn(BorrowedFd<'_>, i32, &[u8]) -> io::Result<()> + Send + Sync>;
 
 /// An open interface.
@@ -279,6 +287,28 @@ pub trait Steering: Send + Sync + 'static {
     /// what comes to any of the [addresses](Steering::set_addresses) of the interface. After an
     /// error, [`Steering::remove`] takes back what has been done of it.
     fn add(&self, flow: &Flow) -> io::Result<()>;
+
+    /// The same of all that comes to the port of a socket which other processes may have, too: each
+    /// has its part of the peers, and a connection stays where it began. Where nobody else can have
+    /// it this is [`Steering::add`].
+    fn join(&self, flow: &Flow, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(flow)
+    }
+
+    /// Whether other processes can [join](Steering::join), too.
+    fn is_joint(&self) -> bool {
+        false
+    }
+
+    /// Whether all of these sockets, by their inodes, have [joined](Steering::join) at the port, in
+    /// whichever processes.
+    fn have_joined(&self, _flow: &Flow, _inodes: &[u64]) -> bool {
+        false
+    }
+
+    /// To be called about once a second: what is steered for a while goes on to be so, whatever
+    /// else comes.
+    fn settle(&self) {}
 
     /// Has the device bring a flow's packets by one of the queues of this receiving side, until
     /// [`Steering::remove`] or the next time, if it can. They may come by any other even so.

@@ -21,8 +21,8 @@ mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
 pub use backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
-    RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,
+    BIND, Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port,
+    ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};

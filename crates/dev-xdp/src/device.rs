@@ -27,7 +27,9 @@ use crate::metadata_source::{self, MetadataSource, Needed};
 use crate::modes::{has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
+use crate::shared::admission::ByBroker;
 use crate::shared::join::join;
+use crate::shared::membership::Membership;
 use crate::steering::XdpSteering;
 use crate::table::{FLOW_CAPACITY, Table};
 use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
@@ -62,6 +64,8 @@ pub struct XdpBackend {
     directory: Option<PathBuf>,
     /// Where a broker listens that opens interfaces for several processes.
     broker: Option<PathBuf>,
+    /// The last part of an interface that it has given.
+    membership: Mutex<Weak<Membership>>,
 }
 
 impl XdpBackend {
@@ -76,6 +80,7 @@ impl XdpBackend {
             attacher: Attacher::default(),
             notes: Mutex::new(Weak::new()),
             vouch: Mutex::new(None),
+            membership: Mutex::default(),
             directory: None,
             broker: None,
         }
@@ -284,7 +289,17 @@ impl Backend for XdpBackend {
             None => *known.insert(Vouch::find()?),
         };
         drop(known);
-        Ok(Box::new(LoopbackAdmission::begin(vouch)?))
+        LoopbackAdmission::begin(vouch)
+            .map(|it| Box::new(it) as Box<dyn Admission>)
+            .or_else(|error| {
+                let known = self.membership.lock();
+                let membership = known.unwrap_or_else(PoisonError::into_inner).upgrade();
+                // It may be a right that is missing here, and not there.
+                membership
+                    .map(ByBroker)
+                    .map(|it| Box::new(it) as Box<dyn Admission>)
+                    .ok_or(error)
+            })
     }
 
     fn join(
@@ -293,7 +308,19 @@ impl Backend for XdpBackend {
         pool: &'static FramePool,
         rings: RingsMax,
     ) -> Option<Result<Port<Self>, OpenError>> {
-        join(self.broker.as_ref()?, link, pool, rings)
+        let keep = |membership: &Arc<Membership>| {
+            let mut known = self
+                .membership
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *known = Arc::downgrade(membership);
+        };
+        join(self.broker.as_ref()?, link, pool, rings, keep)
+    }
+
+    fn has_broker(&self) -> bool {
+        let path = self.broker.as_deref();
+        path.is_some_and(|path| Membership::connect(path).is_ok())
     }
 
     fn threads(&self) -> u32 {

@@ -193,6 +193,16 @@ impl<T: Copy> Consumer<T> {
         self.waiting().min(self.layout.size)
     }
 
+    /// Of a ring that another process reads: how many entries that has read so far, and how many
+    /// wait.
+    pub(crate) fn look(&self) -> (u32, u32) {
+        // SAFETY: the ring is live (contract of `new`).
+        let read = unsafe { self.layout.consumer.as_ref() }.load(Ordering::Acquire);
+        // SAFETY: as above.
+        let written = unsafe { self.layout.producer.as_ref() }.load(Ordering::Acquire);
+        (read, written.wrapping_sub(read))
+    }
+
     /// Of a ring whose consumers take turns under a lock: goes on where the last one has stopped.
     pub(crate) fn take_turn(&mut self) {
         // SAFETY: the ring is live (contract of `new`).

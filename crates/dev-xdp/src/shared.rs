@@ -8,6 +8,7 @@
 //! client   copies what comes into its own frames; gives empty ones back under the lock, in dozens
 //! ```
 
+pub(crate) mod admission;
 mod area;
 mod budget;
 mod client;
@@ -22,7 +23,7 @@ mod refill;
 pub(crate) mod send;
 
 pub use client::Client;
-pub use host::{Facts, Host, MemberFacts, Question, greeting, refuse};
+pub use host::{Facts, Host, MemberFacts, Question, System, greeting, refuse};
 pub use message::Hello;
 pub use receive::SharedRx;
 pub use send::SharedTx;

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
@@ -67,8 +67,35 @@ struct Steered {
     /// Local ends and peers whose packets to one of the ports are the kernel's.
     exempt: HashMap<(Protocol, SocketAddr), HashSet<(SocketAddr, SocketAddr)>>,
     rules: FlowRules,
+    joined: Joined,
     /// Something was steered since [`Steering::rest_if_unused`] was last called.
     was_used: bool,
+}
+
+/// Ports that other processes have, too, and their connections: the program knows those by the SYN,
+/// and forgets them when many have come since.
+#[derive(Debug, Default)]
+struct Joined {
+    ports: HashSet<Port>,
+    /// Those of the time since the last look, and of that before.
+    young: Vec<Flow>,
+    old: Vec<Flow>,
+    /// Those that have entries though they are covered.
+    settled: HashSet<Flow>,
+}
+
+impl Joined {
+    fn note(&mut self, flow: &Flow) {
+        if !self.ports.is_empty() {
+            self.young.push(*flow);
+        }
+    }
+
+    /// Those that have been there since before the last time.
+    fn next_old(&mut self) -> Vec<Flow> {
+        let young = std::mem::take(&mut self.young);
+        std::mem::replace(&mut self.old, young)
+    }
 }
 
 impl XdpSteering {
@@ -88,6 +115,7 @@ impl XdpSteering {
                 covered: HashSet::new(),
                 exempt: HashMap::new(),
                 rules,
+                joined: Joined::default(),
                 was_used: true,
             }),
             sockets,
@@ -127,6 +155,29 @@ impl Steered {
         let any = (flow.protocol, at_any_address(flow.local));
         let is_here = self.ports.contains(&any) && self.addresses.contains(&flow.local.ip());
         is_here.then_some(any)
+    }
+
+    /// Whether a flow of one peer needs no entry. Of datagrams to a port that others have, too, it
+    /// does.
+    fn is_covered(&self, flow: &Flow) -> bool {
+        let port = self.port_of(flow);
+        port.is_some_and(|it| it.0 == Protocol::Tcp || !self.joined.ports.contains(&it))
+    }
+
+    /// A connection gets an entry that nothing displaces, if it is there still.
+    fn settle(&mut self, flow: &Flow) {
+        let Some(peer) = flow.peer else {
+            return;
+        };
+        let port = self.port_of(flow);
+        let is_joined = port.is_some_and(|it| self.joined.ports.contains(&it));
+        if !is_joined || !self.covered.contains(flow) || self.joined.settled.contains(flow) {
+            return;
+        }
+        let added = self.table.add_flow((flow.protocol, flow.local), peer);
+        if added.is_ok() {
+            self.joined.settled.insert(*flow);
+        }
     }
 
     fn exempt(&mut self, flow: &Flow) -> io::Result<bool> {
@@ -191,7 +242,8 @@ impl Steered {
         self.covered = covered;
         for flow in uncovered {
             self.exact.insert(flow);
-            if let Some(peer) = flow.peer {
+            let has_entry = self.joined.settled.remove(&flow);
+            if let Some(peer) = flow.peer.filter(|_| !has_entry) {
                 self.table.add_flow((flow.protocol, flow.local), peer)?;
             }
         }
@@ -212,8 +264,9 @@ impl Steering for XdpSteering {
         steered.table.resume()?;
         // From here on `remove` takes back whatever has been done.
         match flow.peer {
-            Some(_) if steered.port_of(flow).is_some() => {
+            Some(_) if steered.is_covered(flow) => {
                 steered.covered.insert(*flow);
+                steered.joined.note(flow);
             }
             Some(peer) => {
                 steered.exact.insert(*flow);
@@ -228,6 +281,35 @@ impl Steering for XdpSteering {
         Ok(())
     }
 
+    fn join(&self, flow: &Flow, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let mut steered = self.steered();
+        steered.was_used = true;
+        steered.table.resume()?;
+        let port = (flow.protocol, flow.local);
+        steered.ports.insert(port);
+        if steered.table.join(port, socket)? {
+            steered.joined.ports.insert(port);
+        }
+        Ok(())
+    }
+
+    fn is_joint(&self) -> bool {
+        self.steered().table.is_shared()
+    }
+
+    fn have_joined(&self, flow: &Flow, inodes: &[u64]) -> bool {
+        let port = (flow.protocol, flow.local);
+        self.steered().table.have_joined(port, inodes)
+    }
+
+    fn settle(&self) {
+        let last = self.steered().joined.next_old();
+        for flow in last {
+            // Others may want it meanwhile.
+            self.steered().settle(&flow);
+        }
+    }
+
     fn remove(&self, flow: &Flow) -> io::Result<()> {
         let mut steered = self.steered();
         steered.rules.remove(flow);
@@ -238,10 +320,16 @@ impl Steering for XdpSteering {
             }
             let (protocol, number) = (flow.protocol, flow.local.port());
             steered.uncover(|it| it.protocol == protocol && it.local.port() == number)?;
+            steered.joined.ports.remove(&port);
             steered.table.remove(port)?;
             return steered.end_exemptions(port);
         };
-        if steered.covered.remove(flow) || !steered.exact.remove(flow) {
+        let was_covered = steered.covered.remove(flow);
+        let has_entry = match was_covered {
+            true => steered.joined.settled.remove(flow),
+            false => steered.exact.remove(flow),
+        };
+        if !has_entry {
             return Ok(());
         }
         steered.table.remove_flow((flow.protocol, flow.local), peer)

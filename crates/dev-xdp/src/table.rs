@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use dev_core::Protocol;
@@ -31,6 +32,36 @@ impl Table {
             Self::Own(attached) => Ok(attached.maps().add(port)?),
             Self::Shared(membership) => membership.ask(Request::AddPort(port.0, port.1)),
         }
+    }
+
+    /// The port of a socket that others may have, too, each its part of the peers. `false`: nobody
+    /// else can have it here.
+    pub(crate) fn join(&self, port: Port, socket: BorrowedFd<'_>) -> io::Result<bool> {
+        match self {
+            Self::Own(_) => self.add(port).map(|()| false),
+            Self::Shared(membership) => {
+                let request = Request::JoinPort(port.0, port.1);
+                membership.ask_with(&request.encode(), &[socket])?;
+                Ok(true)
+            }
+        }
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
+    /// Whether all of these sockets, by their numbers, have [joined](Self::join).
+    pub(crate) fn have_joined(&self, port: Port, inodes: &[u64]) -> bool {
+        let Self::Shared(membership) = self else {
+            return false;
+        };
+        // As many as a message has room for.
+        inodes.chunks(32).all(|inodes| {
+            let mut question = Request::HaveJoined(port.0, port.1).encode();
+            question.extend(inodes.iter().flat_map(|it| it.to_ne_bytes()));
+            membership.ask_with(&question, &[]).is_ok()
+        })
     }
 
     /// One that was not there is as good.

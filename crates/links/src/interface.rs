@@ -309,6 +309,7 @@ impl<S: Receiver> Interface<S> {
     /// to take everything. Returns whether it still is.
     pub fn refresh(&self) -> bool {
         self.steering.rest_if_unused();
+        self.steering.settle();
         // Without their port they are none.
         self.count_exemptions();
         if !self.is_lost() && self.steering.is_taken_away() {

@@ -129,6 +129,11 @@ impl<S: Receiver> Links<S> {
         interfaces.iter().any(|it| self.backend.has_clock(&it.spec))
     }
 
+    /// Whether a broker listens, which may give several processes their parts of an interface.
+    pub fn has_broker(&self) -> bool {
+        self.backend.has_broker()
+    }
+
     /// The way of connections into the queues of the kernel's listening sockets.
     pub fn admission(&self) -> io::Result<Box<dyn Admission>> {
         // The program may have lowered its rights for a while.

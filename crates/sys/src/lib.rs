@@ -55,7 +55,7 @@ pub use listener_filter::set_listener_filter;
 pub use namespace::{NamespaceId, namespace_of, namespace_of_thread};
 pub use path_notices::{PathNotice, PathNotices, SegmentError};
 pub use polling::{poll_now, poll_one, select_now, wait};
-pub use privileged_options::{has_helper_for_options, set_options_through};
+pub use privileged_options::{BIND, has_helper_for_options, set_options_through};
 pub use process::{
     FileId, closes_on_exec, file_id, futex_wait, futex_wake_all, is_running, lasting_message_pair,
     message_pair, parent_process_id, process_fd, send_message, take_message,

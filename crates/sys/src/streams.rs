@@ -177,7 +177,16 @@ pub fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
 
 /// `bind(2)`; the address is of the socket's family.
 pub fn bind(fd: c_int, local: SocketAddr) -> Result<(), Errno> {
-    with_address(libc::SYS_bind, fd, Sockaddr::from(local).as_bytes())
+    let name = Sockaddr::from(local);
+    match with_address(libc::SYS_bind, fd, name.as_bytes()) {
+        // A port below 1024, whose listener somebody else has opened.
+        Err(Errno(libc::EACCES)) => privileged_options::ask(fd, super::BIND, name.as_bytes())
+            .map_err(|Errno(errno)| match errno {
+                libc::EPERM => Errno(libc::EACCES),
+                errno => Errno(errno),
+            }),
+        bound => bound,
+    }
 }
 
 /// Binds a socket to the interface with this index; 0: to none any more.

@@ -135,6 +135,11 @@ impl Accelerated {
         })
     }
 
+    /// The same, if it publishes any by now.
+    pub fn try_reader_of(&self, pid: u32) -> Option<Reader> {
+        Reader::open(&self.directory, pid).ok()
+    }
+
     /// Packets that its rings have received, for sockets that are closed, too.
     ///
     /// # Panics

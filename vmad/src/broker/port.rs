@@ -10,7 +10,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use dev_core::LinkSpec;
-use dev_xdp::shared::{Client, Facts, Host, Question};
+use dev_xdp::shared::{Client, Host, Question};
 use netconf::Netconf;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -20,6 +20,7 @@ use rustix::net::{SendFlags, send};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Shared;
+use super::here::{Here, Raw, look};
 use super::newcomer::{InterfaceId, Newcomer};
 use crate::log::Log;
 
@@ -105,6 +106,7 @@ fn open_and_serve(
         link,
         host,
         netconf,
+        raw: Raw::default(),
         epoll,
         processes: HashMap::new(),
         next: FIRST_PROCESS,
@@ -115,31 +117,13 @@ fn open_and_serve(
     Ok(())
 }
 
-/// What the kernel says of an interface.
-fn look(netconf: &Netconf, index: u32) -> Option<(LinkSpec, Facts)> {
-    let link = netconf.link(index)?;
-    let spec = LinkSpec {
-        index,
-        name: link.name.clone(),
-        mac: link.mac.unwrap_or_default(),
-        mtu: link.mtu,
-    };
-    let addresses = netconf.usable_addresses(link).collect();
-    Some((
-        spec.clone(),
-        Facts {
-            mac: spec.mac,
-            addresses,
-        },
-    ))
-}
-
 struct Port<'a> {
     shared: &'a Shared<'a>,
     id: InterfaceId,
     link: LinkSpec,
     host: Host,
     netconf: Netconf,
+    raw: Raw,
     epoll: OwnedFd,
     processes: HashMap<u64, Served>,
     next: u64,
@@ -280,12 +264,12 @@ impl Port<'_> {
             };
             match Question::read(served.socket.as_fd()) {
                 Ok(Some(question)) => {
-                    let (netconf, index) = (&mut self.netconf, self.id.index);
-                    let look = || {
-                        let _ = netconf.process_events();
-                        look(netconf, index).map(|(_, facts)| facts)
+                    let mut system = Here {
+                        netconf: &mut self.netconf,
+                        index: self.id.index,
+                        raw: &self.raw,
                     };
-                    let answer = self.host.serve(served.client, &question, look);
+                    let answer = self.host.serve(served.client, &question, &mut system);
                     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                     // Who does not take its answers has asked for the next ones in vain.
                     if send(&served.socket, &answer, flags).is_err() {

@@ -1,26 +1,70 @@
-"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT"""
+"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|workers N]
+
+With `share` streams alone, at a port that others may have, too; with `workers` so many children
+accept from the one listener.
+"""
+import os
 import select
+import signal
 import socket
 import sys
+import time
 
 address = (sys.argv[1], int(sys.argv[2]))
-datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-datagrams.bind(address)
+shares = sys.argv[3:] == ["share"]
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+if shares:
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 listener.bind(address)
 listener.listen(64)
-print("ready", flush=True)
 streams = []
-while True:
-    for ready in select.select([datagrams, listener, *streams], [], [])[0]:
+datagrams = None
+if sys.argv[3:4] == ["workers"]:
+    listener.setblocking(False)
+    workers = []
+    for _ in range(int(sys.argv[4])):
+        worker = os.fork()
+        if worker == 0:
+            break
+        workers.append(worker)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        print("ready", *workers, flush=True)
+        while True:
+            time.sleep(1)
+    # As a worker that is told to end: what it has is served, what it has not accepted is others'.
+    def leave(*_):
+        listener.close()
+        ends.append(True)
+
+    ends = []
+    signal.signal(signal.SIGTERM, leave)
+    # It is busy with something else for a while.
+    signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
+elif not shares:
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.bind(address)
+    streams.append(datagrams)
+if sys.argv[3:4] != ["workers"]:
+    print("ready", flush=True)
+    ends = []
+while not ends or streams:
+    for ready in select.select([*([] if ends else [listener]), *streams], [], [], 0.2 if ends else None)[0]:
         if ready is datagrams:
             data, peer = datagrams.recvfrom(65536)
             datagrams.sendto(data, peer)
         elif ready is listener:
-            streams.append(listener.accept()[0])
+            try:
+                streams.append(listener.accept()[0])
+                streams[-1].setblocking(True)
+            except BlockingIOError:
+                pass  # Another one was faster.
         else:
-            data = ready.recv(65536)
+            try:
+                data = ready.recv(65536)
+            except ConnectionError:
+                data = b""
             if data:
                 ready.sendall(data)
             else:

@@ -62,7 +62,12 @@ impl Lab {
     }
 
     pub(crate) fn server(&self, port: u16) -> Accelerated {
-        self.start(&["python3"], port)
+        self.start(&["python3"], port, &[])
+    }
+
+    /// One that has its port together with others.
+    pub(crate) fn sharing_server(&self, port: u16) -> Accelerated {
+        self.start(&["python3"], port, &["share"])
     }
 
     /// The same without any right.
@@ -72,10 +77,10 @@ impl Lab {
         let setpriv = ["setpriv", &user, &group, "--clear-groups"];
         // The package's, for one in somebody's directory is not everybody's.
         let python = ["/usr/bin/python3"];
-        self.start(&[&setpriv[..], &drop_all, &python].concat(), port)
+        self.start(&[&setpriv[..], &drop_all, &python].concat(), port, &[])
     }
 
-    fn start(&self, program: &[&str], port: u16) -> Accelerated {
+    fn start(&self, program: &[&str], port: u16, more: &[&str]) -> Accelerated {
         // Other users may not look into the directory that the project is in.
         let script = self.directory.path().join("echo.py");
         let library = self.directory.path().join("libvma.so");
@@ -83,14 +88,25 @@ impl Lab {
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py");
             std::fs::copy(source, &script).unwrap();
             std::fs::copy(testkit::libvma_path().unwrap(), &library).unwrap();
+            // The guardian of those that are killed.
+            let beside = self.directory.path().join("vmad");
+            // By another process: see `resets/lab.rs`.
+            let copied = std::process::Command::new("cp")
+                .args([Path::new(env!("CARGO_BIN_EXE_vmad")), &beside])
+                .status();
+            assert!(copied.unwrap().success());
         }
         let script = script.to_str().unwrap();
         let words = [program, &[script]].concat();
         let mut command = preloaded(&self.pair.b, Path::new(words[0])).unwrap();
         command.args(&words[1..]);
         command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
+        command.args(more);
         command.env("LD_PRELOAD", library);
         command.env("VMA_BROKER", self.directory.path().join("socket"));
+        if let Ok(level) = std::env::var("LAB_TRACE") {
+            command.env("VMA_TRACELEVEL", level);
+        }
         // Other users leave theirs there, too.
         open_to_all(&testkit::statistics_directory());
         let mut server = Accelerated::start(command).unwrap();
@@ -166,6 +182,42 @@ impl Lab {
         }
     }
 
+    /// One whose so many children accept from the listener that it has opened, and which they are.
+    pub(crate) fn prefork_server(&self, port: u16, workers: usize) -> (Accelerated, Vec<u32>) {
+        let mut server = self.start(&["python3"], port, &["workers", &workers.to_string()]);
+        let output = server.process().stdout();
+        let words = output.split_whitespace().filter_map(|it| it.parse().ok());
+        (server, words.collect())
+    }
+
+    /// One without the library.
+    pub(crate) fn strange_server(&self, port: u16) -> Running {
+        let mut command = std::process::Command::new("python3");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py"));
+        command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
+        command.arg("share");
+        let mut server = self.pair.b.enter(|| Running::start(command)).unwrap();
+        assert!(
+            server.wait_for_output("ready", START),
+            "{}",
+            server.stderr()
+        );
+        server
+    }
+
+    /// Streams to a port, each of which is open when this returns.
+    pub(crate) fn streams(&self, port: u16, count: usize) -> Vec<TcpStream> {
+        self.pair.a.enter(|| {
+            let open = || TcpStream::connect((Pair::ADDRESS_B, port)).unwrap();
+            let mut streams: Vec<_> = (0..count).map(|_| open()).collect();
+            for stream in &mut streams {
+                stream.set_read_timeout(Some(LOST)).unwrap();
+                exchange_octets(stream, 1000, 7).unwrap();
+            }
+            streams
+        })
+    }
+
     /// Whether the interface of the servers has an XDP program.
     pub(crate) fn has_program(&self) -> bool {
         let shown = self.pair.b.ip(&["link", "show", "vb"]).unwrap();
@@ -197,7 +249,11 @@ fn exchange(socket: &UdpSocket, number: u32) -> bool {
     false
 }
 
-fn exchange_octets(stream: &mut TcpStream, len: usize, seed: u32) -> std::io::Result<()> {
+pub(crate) fn exchange_octets(
+    stream: &mut TcpStream,
+    len: usize,
+    seed: u32,
+) -> std::io::Result<()> {
     let octets: Vec<u8> = (0..len)
         .map(|it| (it ^ seed as usize).to_le_bytes()[0])
         .collect();

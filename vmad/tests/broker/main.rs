@@ -1,6 +1,8 @@
 //! Several processes on one interface, by a broker.
 
 mod lab;
+mod shared_port;
+mod workers;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -62,6 +62,11 @@ impl Assembler {
         self.alu(Alu::Subtract, destination, operand);
     }
 
+    /// `destination *= operand`
+    pub(super) fn multiply(&mut self, destination: Register, operand: impl Into<Operand>) {
+        self.alu(Alu::Multiply, destination, operand);
+    }
+
     /// `destination |= operand`
     pub(super) fn or(&mut self, destination: Register, operand: impl Into<Operand>) {
         self.alu(Alu::Or, destination, operand);

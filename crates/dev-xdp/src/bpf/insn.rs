@@ -72,6 +72,7 @@ pub(super) enum Width {
 pub(super) enum Alu {
     Add = 0x00,
     Subtract = 0x10,
+    Multiply = 0x20,
     Or = 0x40,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
@@ -95,6 +96,7 @@ pub(super) enum Condition {
 #[repr(i32)]
 pub(super) enum Helper {
     MapLookupElement = 1,
+    MapUpdateElement = 2,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     KtimeGetNs = 5,
     RedirectMap = 51,

@@ -9,7 +9,11 @@ use dev_core::Protocol;
 use super::error::BpfError;
 use super::syscall::{Map, MapKind, Name};
 
+mod groups;
 mod slotted;
+
+pub(super) use groups::{FIRST_GROUP, OPENERS, Owners};
+pub use groups::{GROUPS_MAX, NOBODY, Shares};
 
 use slotted::Slotted;
 
@@ -48,9 +52,8 @@ pub struct FlowMaps {
     v4: V4Tables,
     v6: V6Tables,
     xsks: Map<4, 4>,
-    /// Of an interface that several processes have: whose a port is, in the place that it has among
-    /// the wildcards.
-    owners: Option<Map<4, PORT_OCTETS>>,
+    /// Of an interface that several processes have.
+    owners: Option<Box<Owners>>,
     capacity: u32,
 }
 
@@ -81,16 +84,10 @@ impl FlowMaps {
     /// The same for an interface that several processes have, numbered from 0. A flow is one's, and
     /// so is a port, at whatever address.
     pub fn create_shared(capacity: u32) -> Result<Self, BpfError> {
-        let owners = Map::create(
-            MapKind::Array,
-            OWNERS_NAME,
-            2 * V4Tables::FIRST_OF_TCP,
-            "create the XDP array of owners",
-        )?;
-        Self::create_for(capacity, Some(owners))
+        Self::create_for(capacity, Some(Box::new(Owners::create()?)))
     }
 
-    fn create_for(capacity: u32, owners: Option<Map<4, PORT_OCTETS>>) -> Result<Self, BpfError> {
+    fn create_for(capacity: u32, owners: Option<Box<Owners>>) -> Result<Self, BpfError> {
         Ok(Self {
             owners,
             v4: Tables::create(capacity)?,
@@ -172,7 +169,7 @@ impl FlowMaps {
         let Some(owners) = &self.owners else {
             return Ok(());
         };
-        set_octet(owners, protocol, port, owner)
+        set_octet(&owners.ports, protocol, port, owner)
             .map_err(|cause| BpfError::new("change the XDP array of owners", cause))
     }
 
@@ -314,8 +311,8 @@ impl FlowMaps {
         &self.v6
     }
 
-    pub(super) fn owners_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.owners.as_ref().map(AsFd::as_fd)
+    pub(super) fn owners(&self) -> Option<&Owners> {
+        self.owners.as_deref()
     }
 
     pub(super) fn xsks_fd(&self) -> BorrowedFd<'_> {
@@ -437,7 +434,7 @@ fn slot(local: SocketAddr) -> u8 {
 }
 
 /// A port or a flow that is redirected.
-const PRESENT: u32 = 1;
+pub(super) const PRESENT: u32 = 1;
 /// Whose a flow is that is redirected: above that.
 pub(super) const OWNER_SHIFT: i32 = 8;
 /// A port that is, but for some flows.
@@ -453,5 +450,4 @@ const SLOTS_NAME: Name = *b"vma_slots\0\0\0\0\0\0\0";
 const FLOWS_NAME: Name = *b"vma_flows\0\0\0\0\0\0\0";
 const WILDCARDS_NAME: Name = *b"vma_any_address\0";
 const ADDRESSES_NAME: Name = *b"vma_addresses\0\0\0";
-const OWNERS_NAME: Name = *b"vma_owners\0\0\0\0\0\0";
 const XSKS_NAME: Name = *b"vma_xsks\0\0\0\0\0\0\0\0";

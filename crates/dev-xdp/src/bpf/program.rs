@@ -9,15 +9,17 @@ use super::asm::{Assembler, BadJump, Label};
 use super::error::BpfError;
 use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
-use super::insn::Register::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
+use super::insn::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};
 use super::insn::{Helper, Instruction, Register};
 use super::maps::{EXEMPT, WITH_EXEMPTIONS};
 use super::syscall::{self, ProgramKind};
 
-pub use super::maps::{FlowMaps, SHARED_QUEUES_MAX};
+pub use super::maps::{FlowMaps, GROUPS_MAX, NOBODY, SHARED_QUEUES_MAX, Shares};
 
 mod checks;
+mod decision;
+mod group;
 mod ipv6;
 mod layout;
 mod options;
@@ -25,6 +27,7 @@ mod owner;
 mod wildcard;
 
 use checks::{check_group_mac, check_source, check_transport};
+use decision::{decide, flows_of_port};
 pub(super) use layout::PROTOCOL_TCP;
 use layout::*;
 
@@ -294,7 +297,14 @@ fn assemble(
 
     // Or is it one at any address of the interface?
     a.store(U64, R10, IN_SLOT, R1);
-    wildcard::steer(&mut a, maps.v4(), &wildcard::V4, matched, with_exemptions);
+    wildcard::steer(
+        &mut a,
+        maps.v4(),
+        owners,
+        &wildcard::V4,
+        matched,
+        with_exemptions,
+    );
     a.load(R1, U64, R10, IN_SLOT);
     a.jump_if(R1, Equal, 0, not_for_all);
     a.store(U64, R10, PORT_KEY, R8);
@@ -308,7 +318,7 @@ fn assemble(
     a.place(flows);
     put_flow_key(&mut a, R7);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
-    decide(&mut a, owners, frame::SOURCE_PORT, matched, pass);
+    decide(&mut a, owners, group::V4, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(with_options);
@@ -320,7 +330,7 @@ fn assemble(
     ipv6::steer(&mut a, maps.v6(), capacity, owners, matched, pass);
 
     a.place(matched);
-    owners.find(&mut a, maps, pass);
+    owners.find(&mut a, pass);
     match hidden {
         Hidden::Nothing => {}
         Hidden::Notes(notes, reading) => notes.check(&mut a, reading, BELOW_KEYS, pass, R9),
@@ -360,48 +370,6 @@ fn assemble(
     a.mov(R0, Verdict::Pass as i32);
     a.exit();
     a.finish()
-}
-
-/// The port in R0 is redirected: jumps to `matched`, unless it has exemptions, as those have that
-/// jump to `with_exemptions`. Then R8 becomes 1, and the flows, at the label that this returns,
-/// decide.
-fn flows_of_port(a: &mut Assembler, matched: Label, with_exemptions: Label) -> Label {
-    let flows = a.label();
-    a.load(R1, U32, R0, 0);
-    a.jump_if(R1, NotEqual, WITH_EXEMPTIONS as i32, matched);
-    a.place(with_exemptions);
-    a.mov(R8, 1);
-    a.jump_if(R8, Equal, 1, flows);
-    flows
-}
-
-/// Jumps to `matched` with a packet that is ours, to `pass` with one that is exempt, and goes on
-/// with one of no flow whose port is not redirected. R0 is the packet's flow or 0, R8 whether its
-/// port is redirected. The ports lie at `ports` in the frame in R7.
-fn decide(a: &mut Assembler, owners: owner::Owners, ports: i16, matched: Label, pass: Label) {
-    let is_no_flow = a.label();
-    let is_unknown = a.label();
-    let is_exempt = a.label();
-    a.jump_if(R0, Equal, 0, is_no_flow);
-    a.load(R1, U32, R0, 0);
-    a.jump_if(R1, Equal, EXEMPT as i32, is_exempt);
-    owners.note_flow(a);
-    a.jump_if(R0, NotEqual, 0, matched);
-    a.place(is_exempt);
-    // The kernel's, unless it begins another connection, which is for the listener at the port.
-    a.jump_if(R8, Equal, 0, pass);
-    a.mov(R1, R7);
-    a.add(R1, i32::from(ports + TCP_FLAGS) + 1);
-    a.load(R2, U32, R6, context::DATA_END);
-    a.jump_if(R1, Greater, R2, pass);
-    a.load(R1, U8, R7, ports + TCP_FLAGS);
-    a.jump_if(R1, AnyBitOf, ACK_OR_RST, pass);
-    a.jump_if(R1, AnyBitOf, SYN, matched);
-    a.jump_if(R0, NotEqual, 0, pass);
-    a.place(is_no_flow);
-    a.jump_if(R8, Equal, 0, is_unknown);
-    a.jump_if(R0, Equal, 0, matched);
-    a.place(is_unknown);
 }
 
 /// Writes the time in front of the packet, after which R7 is not valid any more.

@@ -4,6 +4,7 @@
 //! (`include/uapi/linux/bpf.h`), as short as the command allows: older kernels know fewer members
 //! and refuse unknown ones that are not zero.
 
+mod keys;
 pub(super) mod objects;
 
 use std::ffi::CStr;
@@ -27,6 +28,9 @@ pub(super) enum MapKind {
     /// The same, with a value for each CPU. Only for programs: to a process it has values of
     /// another size.
     PerCpuArray = 6,
+    /// As [`Hash`](Self::Hash), with memory for all entries; where there is no room, one that was
+    /// not used for long makes way.
+    LruHash = 9,
     /// Index to AF_XDP socket.
     XskMap = 17,
 }

@@ -1,12 +1,15 @@
 //! The broker's side of an interface: opens it, and answers what processes ask.
 
+mod admission;
+mod groups;
 mod members;
 mod remains;
+mod requests;
 mod socket_options;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -38,6 +41,7 @@ use crate::table::{FLOW_CAPACITY, taken_out};
 use crate::xsk::{self, Binding, Mapping, Memory, Patience, Umem};
 
 pub use members::MemberFacts;
+pub use requests::{Question, System};
 
 /// Entries of a socket's RX ring that never gets a packet.
 const OWN_RX_ENTRIES: u32 = 64;
@@ -62,6 +66,9 @@ pub struct Host {
     members: HashMap<u8, Member>,
     generations: [u16; CLIENTS_MAX as usize],
     ended: Vec<Ended>,
+    /// Who does not receive, though something has come: see [`groups`].
+    late: HashSet<u8>,
+    admission: admission::Admitting,
 }
 
 /// The socket that has a queue, and shares the memory with those of the processes.
@@ -80,6 +87,9 @@ struct Member {
     rx_entries: u32,
     /// Of all queues.
     share: Share,
+    progress: groups::Progress,
+    /// The ports of TCP that it has, or has had, together with others.
+    listened: HashSet<u16>,
 }
 
 /// Those of one queue, and its RX ring, of which the process has our end while it lives.
@@ -193,6 +203,8 @@ impl Host {
             members: HashMap::new(),
             generations: [0; CLIENTS_MAX as usize],
             ended: Vec::new(),
+            late: HashSet::new(),
+            admission: admission::Admitting::default(),
         };
         for queue in 0..queues {
             host.open_queue(queue).map_err(failed)?;
@@ -241,100 +253,6 @@ impl Host {
         });
         self.refills.push(Refill::new(fill, queue));
         Ok(())
-    }
-
-    /// Answers a process's question. `look` asks the kernel about the interface; `None`: it is
-    /// gone.
-    pub fn serve(
-        &mut self,
-        client: Client,
-        question: &Question,
-        look: impl FnOnce() -> Option<Facts>,
-    ) -> [u8; 4] {
-        let done = match Request::decode(&question.message) {
-            Some((request, value)) if self.is_member(client) => {
-                self.perform(client, request, (question.along.as_ref(), value), look)
-            }
-            _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-        };
-        let errno = done.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
-        errno.to_ne_bytes()
-    }
-
-    fn is_member(&self, client: Client) -> bool {
-        let member = self.members.get(&client.place());
-        member.is_some_and(|member| member.client == client)
-    }
-
-    fn perform(
-        &mut self,
-        client: Client,
-        request: Request,
-        (along, value): (Option<&OwnedFd>, &[u8]),
-        look: impl FnOnce() -> Option<Facts>,
-    ) -> io::Result<()> {
-        let place = client.place();
-        let maps = self.attached.maps();
-        match request {
-            Request::AddPort(protocol, local) => {
-                let port = (protocol, local);
-                if self.ledger.add_port(place, port)? {
-                    maps.set_owner(local.port(), protocol as u8, place)?;
-                }
-                Ok(maps.add(port)?)
-            }
-            Request::RemovePort(protocol, local) => {
-                match self.ledger.remove_port(place, (protocol, local)) {
-                    true => Ok(maps.remove((protocol, local))?),
-                    false => Ok(()),
-                }
-            }
-            Request::PortHasExemptions(protocol, local) => {
-                match self.ledger.has_port(place, (protocol, local)) {
-                    true => Ok(maps.port_has_exemptions(local, protocol as u8)?),
-                    false => Err(io::Error::from_raw_os_error(libc::EACCES)),
-                }
-            }
-            Request::AddFlow(protocol, local, peer) => {
-                self.ledger.add_flow(place, ((protocol, local), peer))?;
-                Ok(maps.add_flow_of(place, local, peer, protocol as u8)?)
-            }
-            Request::RemoveFlow(protocol, local, peer) => {
-                match self.ledger.remove_flow(place, ((protocol, local), peer)) {
-                    true => Ok(taken_out(maps.remove_flow(local, peer, protocol as u8))?),
-                    false => Ok(()),
-                }
-            }
-            Request::AddExemption(protocol, local, peer) => {
-                self.ledger
-                    .add_exemption(place, ((protocol, local), peer))?;
-                Ok(maps.add_exemption(local, peer, protocol as u8)?)
-            }
-            Request::RemoveExemption(protocol, local, peer) => {
-                let flow = ((protocol, local), peer);
-                match self.ledger.remove_exemption(place, flow) {
-                    true => Ok(taken_out(maps.remove_exemption(
-                        local,
-                        peer,
-                        protocol as u8,
-                    ))?),
-                    false => Ok(()),
-                }
-            }
-            Request::LookAgain => {
-                let facts = look().ok_or(io::ErrorKind::NotConnected)?;
-                self.follow(&facts)
-            }
-            Request::Stamp(stamps) => self.attached.stamp(stamps),
-            Request::GiveBack => {
-                self.remove_flows(client);
-                Ok(())
-            }
-            Request::SetOption(name) => match along {
-                Some(socket) => socket_options::set(socket.as_fd(), name.into(), value),
-                None => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            },
-        }
     }
 
     /// The interface has these addresses.
@@ -396,29 +314,13 @@ pub fn refuse(socket: BorrowedFd<'_>, why: &str) {
     let _ = fds::send(socket, &Answer::Refused(why.to_owned()).encode(), &[]);
 }
 
-/// What a process asks, and what came along with it.
-#[derive(Debug)]
-pub struct Question {
-    message: Vec<u8>,
-    along: Option<OwnedFd>,
-}
-
-impl Question {
-    /// The next one. `None`: the process has gone.
-    pub fn read(socket: BorrowedFd<'_>) -> io::Result<Option<Self>> {
-        let mut bytes = [0; super::message::BYTES_MAX];
-        let (len, fds) = fds::receive(socket, &mut bytes)?;
-        Ok((len > 0).then(|| Self {
-            message: bytes[..len].to_vec(),
-            along: fds.into_iter().next(),
-        }))
-    }
-}
-
 /// A process's first message and the descriptor of its network namespace. `None`: it is neither.
 pub fn greeting(socket: BorrowedFd<'_>) -> io::Result<Option<(super::Hello, OwnedFd)>> {
     let mut bytes = [0; super::message::BYTES_MAX];
     let (len, fds) = fds::receive(socket, &mut bytes)?;
+    if len == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let hello = super::Hello::decode(&bytes[..len]);
     Ok(hello.zip(fds.into_iter().next()))
 }

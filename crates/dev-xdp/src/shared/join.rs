@@ -42,10 +42,11 @@ pub(crate) fn join(
     link: &LinkSpec,
     pool: &'static FramePool,
     rings: RingsMax,
+    keep: impl FnOnce(&Arc<Membership>),
 ) -> Option<Result<Port<XdpBackend>, OpenError>> {
     let membership = Membership::connect(path).ok()?;
     Some(
-        enter(membership, link, pool, rings).map_err(|what| OpenError {
+        enter(membership, link, pool, rings, keep).map_err(|what| OpenError {
             what,
             remedy: "see the broker's log, /etc/vma/vmad.conf and docs/broker.md",
             locked_memory: false,
@@ -59,11 +60,14 @@ fn enter(
     link: &LinkSpec,
     pool: &'static FramePool,
     rings: RingsMax,
+    keep: impl FnOnce(&Arc<Membership>),
 ) -> Result<Port<XdpBackend>, String> {
     let (welcome, fds) = greet(&membership, link, pool)?;
     let parts =
         Parts::of(&welcome, fds).map_err(|error| format!("the broker's answer: {error}"))?;
     membership.keep_area(Arc::clone(&parts.area));
+    let membership = Arc::new(membership);
+    keep(&membership);
     Ok(parts.into_port(membership, &welcome, link, rings))
 }
 
@@ -149,7 +153,7 @@ impl Parts {
 
     fn into_port(
         self,
-        membership: Membership,
+        membership: Arc<Membership>,
         welcome: &Welcome,
         link: &LinkSpec,
         rings: RingsMax,
@@ -184,7 +188,6 @@ impl Parts {
             }
         };
         // With the process's own rights: who may open one needs no broker for that.
-        let membership = Arc::new(membership);
         let segmenter = modes::segmenter(link, mode).unwrap_or(None);
         let slow_to_close = segmenter.as_ref().map(XdpSegmenter::descriptor);
         Port {

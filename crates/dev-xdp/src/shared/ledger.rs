@@ -8,6 +8,11 @@ use dev_core::Protocol;
 
 use crate::table::Port;
 
+mod groups;
+
+pub(super) use groups::GroupChange;
+use groups::Groups;
+
 /// A flow of one peer.
 pub(super) type PeerFlow = (Port, SocketAddr);
 
@@ -26,6 +31,7 @@ pub(super) struct Holdings {
 pub(super) struct Ledger {
     holdings: HashMap<u8, Holdings>,
     ports: HashMap<(Protocol, u16), Users>,
+    groups: Groups,
 }
 
 /// Of one number: how many ports, and flows, each process has.
@@ -45,6 +51,9 @@ impl Ledger {
         if holdings.ports.contains(&port) {
             return Ok(false);
         }
+        if self.groups.has(port) {
+            return Err(in_use());
+        }
         let users = self.ports.entry((port.0, port.1.port())).or_default();
         let has_other = users.flows.keys().any(|other| *other != place);
         let count = match users.port {
@@ -56,6 +65,47 @@ impl Ledger {
         users.port = Some((place, count + 1));
         holdings.ports.insert(port);
         Ok(count == 0)
+    }
+
+    /// A process has a port together with others.
+    ///
+    /// # Errors
+    /// `EADDRINUSE`: a process has it alone, or others have another address. `ENOSPC`: no room.
+    pub(super) fn join_port(
+        &mut self,
+        place: u8,
+        port: Port,
+        inode: u64,
+    ) -> io::Result<GroupChange> {
+        let users = self.ports.get(&(port.0, port.1.port()));
+        if users.is_some_and(|it| it.port.is_some()) {
+            return Err(in_use());
+        }
+        let change = self.groups.join(place, port, inode)?;
+        let holdings = self.holdings.entry(place).or_default();
+        holdings.ports.insert(port);
+        Ok(change)
+    }
+
+    /// It has it no longer. `None`: it had none.
+    pub(super) fn leave_port(&mut self, place: u8, port: Port) -> Option<GroupChange> {
+        let change = self.groups.leave(place, port)?;
+        let holdings = self.holdings.entry(place).or_default();
+        holdings.ports.remove(&port);
+        Some(change)
+    }
+
+    /// Those that a process has together with others.
+    pub(super) fn ports_in_groups(&self, place: u8) -> Vec<Port> {
+        let held = self.holdings.get(&place).into_iter();
+        let ports = held.flat_map(|it| &it.ports).copied();
+        ports
+            .filter(|port| self.groups.is_member(place, *port))
+            .collect()
+    }
+
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// Whether the process had it.
@@ -97,6 +147,11 @@ impl Ledger {
         Ok(())
     }
 
+    pub(super) fn has_flow(&self, place: u8, flow: PeerFlow) -> bool {
+        let holdings = self.holdings.get(&place);
+        holdings.is_some_and(|it| it.flows.contains(&flow))
+    }
+
     /// Whether the process had it.
     pub(super) fn remove_flow(&mut self, place: u8, flow: PeerFlow) -> bool {
         let holdings = self.holdings.entry(place).or_default();
@@ -135,7 +190,7 @@ impl Ledger {
         holdings.exemptions.remove(&flow)
     }
 
-    /// All that a process has, which it has no longer.
+    /// All that a process has, which it has no longer, but for what it has together with others.
     pub(super) fn remove_all(&mut self, place: u8) -> Holdings {
         let holdings = self.holdings.remove(&place).unwrap_or_default();
         for port in &holdings.ports {

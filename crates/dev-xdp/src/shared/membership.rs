@@ -38,7 +38,7 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// Connects to the broker that listens there.
-    pub(super) fn connect(path: &Path) -> io::Result<Self> {
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
         let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None)?;
         let socket = OwnDescriptor::new(socket);
@@ -92,7 +92,8 @@ impl Membership {
         self.ask_with(&question, &[socket])
     }
 
-    fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
+    /// The same with a message of which an encoded request is the beginning.
+    pub(crate) fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
         if self.process != std::process::id() {
             return Err(io::ErrorKind::NotConnected.into());
         }

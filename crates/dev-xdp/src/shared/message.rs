@@ -76,6 +76,13 @@ pub(crate) enum Request {
     LookAgain,
     Stamp(bool),
     GiveBack,
+    /// Together with others: the socket comes along.
+    JoinPort(Protocol, SocketAddr),
+    /// A connection is to come into the queue of the kernel's listening socket: what was agreed
+    /// follows, and a file with packets comes along.
+    Admit(Protocol, SocketAddr, SocketAddr),
+    /// Whether all the sockets whose numbers follow have joined.
+    HaveJoined(Protocol, SocketAddr),
     /// The option with this number, of the socket that comes along, is to have the value that
     /// follows.
     SetOption(u8),
@@ -179,7 +186,7 @@ impl Answer {
 }
 
 impl Request {
-    pub(super) fn encode(self) -> Vec<u8> {
+    pub(crate) fn encode(self) -> Vec<u8> {
         let none = SocketAddr::from(([0; 4], 0));
         let (kind, protocol, local, peer) = match self {
             Self::AddPort(protocol, local) => (1, protocol as u8, local, none),
@@ -193,6 +200,9 @@ impl Request {
             Self::Stamp(stamps) => (9, stamps.into(), none, none),
             Self::GiveBack => (10, 0, none, none),
             Self::SetOption(name) => (11, name, none, none),
+            Self::JoinPort(protocol, local) => (12, protocol as u8, local, none),
+            Self::Admit(protocol, local, peer) => (14, protocol as u8, local, peer),
+            Self::HaveJoined(protocol, local) => (13, protocol as u8, local, none),
         };
         let mut bytes = vec![kind, protocol];
         put_address(&mut bytes, local);
@@ -222,6 +232,9 @@ impl Request {
             9 => Self::Stamp(number != 0),
             10 => Self::GiveBack,
             11 => Self::SetOption(number),
+            12 => Self::JoinPort(protocol()?, local),
+            14 => Self::Admit(protocol()?, local, peer),
+            13 => Self::HaveJoined(protocol()?, local),
             _ => return None,
         };
         Some((request, reader.0))
@@ -306,6 +319,9 @@ mod tests {
             Request::Stamp(true),
             Request::GiveBack,
             Request::SetOption(19),
+            Request::JoinPort(Protocol::Udp, v6),
+            Request::HaveJoined(Protocol::Tcp, v4),
+            Request::Admit(Protocol::Tcp, v4, v6),
         ] {
             let bytes = request.encode();
             assert!(bytes.len() <= BYTES_MAX);
@@ -321,7 +337,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_none() {
         let good = Request::AddPort(Protocol::Udp, SocketAddr::from(([1; 4], 1))).encode();
-        for (place, values) in [(0, [0, 12]), (1, [1, 255]), (2, [0, 5])] {
+        for (place, values) in [(0, [0, 15]), (1, [1, 255]), (2, [0, 5])] {
             for value in values {
                 let mut bytes = good.clone();
                 bytes[place] = value;

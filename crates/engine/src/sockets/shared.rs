@@ -127,6 +127,28 @@ mod tests {
     }
 
     #[test]
+    fn several_take_together_until_one_takes_otherwise() {
+        let place = place();
+        assert!(
+            place.begin_taking_together(1, |_| true) && place.begin_taking_together(1, |_| true)
+        );
+        assert!(place.is_taker(1, 7) && place.is_taker(1, 8) && !place.is_sole_taker(1, 7));
+        assert!(place.begin_part(1) && !place.have_others_parts());
+        assert!(place.begin_part(1) && place.have_others_parts() && place.end_part());
+        place.end_taking(1, 7);
+        assert!(place.is_taken_together(1));
+        assert!(!place.begin_taking(1, 7, |_| true), "it would take alone");
+        assert!(!place.is_taker(1, 8) && !place.begin_taking_together(1, |_| true));
+        assert!(place.adopter().is_some() && !place.end_part());
+        assert_eq!(place.adopter(), None);
+        assert!(!place.end_part(), "nobody has one");
+        // One that took it alone lives, or not.
+        assert!(place.begin_taking(3, 7, |_| true));
+        assert!(place.begin_taking_together(3, |_| false) && place.begin_taking(5, 7, |_| true));
+        assert!(!place.begin_taking_together(5, |_| true));
+    }
+
+    #[test]
     fn a_wish_for_an_earlier_life_is_none_for_this_one() {
         let place = place();
         place.request(5);

@@ -26,6 +26,8 @@ use crate::sockets::shared::Shared;
 use crate::sockets::stack::{SocketWatcher, Stack};
 use crate::sockets::unseen::{ShownSocket, Unseen};
 
+mod inherited;
+
 const _: () = assert!(stats::PROTOCOL_UDP == Protocol::Udp as u32);
 /// The part of a socket that is the same for every kind.
 ///
@@ -54,6 +56,8 @@ pub struct SocketCore<S: Stack> {
     forks_before: AtomicU32,
     /// An ancestor has opened it: see [`Attachment::inherited`].
     is_inherited: AtomicBool,
+    /// Of such a one this process has a part of what comes past the kernel.
+    has_part: AtomicBool,
     pub(crate) unseen: ShownSocket<S>,
 }
 
@@ -81,6 +85,7 @@ impl<S: Stack> SocketCore<S> {
             shared,
             forks_before: AtomicU32::new(0),
             is_inherited: AtomicBool::new(false),
+            has_part: AtomicBool::new(false),
             unseen: ShownSocket::new(unseen),
         }
     }
@@ -190,71 +195,6 @@ impl<S: Stack> SocketCore<S> {
         let generation = self.generation();
         let shared = self.shared?;
         (!generation.is_multiple_of(2)).then_some((shared, generation))
-    }
-
-    /// Whether a descendant asks for the socket, and does not have it yet.
-    pub(crate) fn is_requested(&self) -> bool {
-        let wanted = self
-            .shared()
-            .is_some_and(|(shared, generation)| shared.is_requested(generation));
-        wanted && !self.is_committed()
-    }
-
-    /// Before packets come past the kernel. `false`: a descendant uses the socket, or could not say
-    /// so.
-    pub(crate) fn claim(&self) -> bool {
-        let process = sys::process_id().cast_unsigned();
-        let adopt = |(shared, generation): (Shared, u32)| shared.adopt(generation, process);
-        self.shared()
-            .is_some_and(|(shared, generation)| shared.claim(generation))
-            && self.inherited().is_none_or(adopt)
-    }
-
-    /// The socket's packets are the kernel's: descendants need not wait for them.
-    pub(crate) fn release(&self) {
-        if let Some(shared) = self.shared {
-            shared.release();
-        }
-        if let Some((shared, _)) = self.inherited() {
-            shared.end_adoption(sys::process_id().cast_unsigned());
-        }
-    }
-
-    /// The process is about to use the socket for more than sending. If it has left it to
-    /// descendants, and one has adopted it, that gives it back to the kernel first. No lock may be
-    /// held.
-    #[inline]
-    pub fn recall_from_descendants(&self) {
-        if self.reason() == Reason::Forked {
-            self.ask_descendants();
-        }
-    }
-
-    #[cold]
-    fn ask_descendants(&self) {
-        if let Some((shared, generation)) = self.shared() {
-            shared.claim_from_adopter(generation);
-        }
-    }
-
-    /// Other processes have the socket, too, for it was inherited.
-    pub(crate) fn mark_inherited(&self) {
-        self.forks_before.fetch_sub(1, Ordering::Relaxed);
-        self.is_inherited.store(true, Ordering::Relaxed);
-    }
-
-    /// Its place in memory that an ancestor shares.
-    fn inherited(&self) -> Option<(Shared, u32)> {
-        let is_inherited = self.is_inherited.load(Ordering::Relaxed);
-        is_inherited.then(|| self.attachment().inherited).flatten()
-    }
-
-    /// An inherited socket is about to be closed: another process may be the one that takes from
-    /// it.
-    pub(crate) fn end_taking(&self) {
-        if let Some((shared, generation)) = self.inherited() {
-            shared.end_taking(generation, sys::process_id().cast_unsigned());
-        }
     }
 
     /// How often the process had forked when the socket was opened.

@@ -75,6 +75,7 @@ impl<S: TcpStack> TcpSocket<S> {
         stream.orphan = Some(Orphan::new(copy, now));
         let outcome = stream.settle(&self.core, now);
         let (is_over, owes_time_wait) = (stream.is_over(), stream.owes_time_wait());
+        let listener = stream.listener;
         let sender = stream.egress.as_ref().map(|egress| *egress.sender);
         drop(role);
         if outcome.needs_kick
@@ -85,6 +86,12 @@ impl<S: TcpStack> TcpSocket<S> {
         self.announce(&outcome);
         if outcome.needs_egress {
             self.globals.timers.arm(self.timer(), now);
+        }
+        if let Some((listener, generation)) = listener
+            && let Some(listener) = listener.as_tcp()
+        {
+            let segments = self.counters().rx_packets.value();
+            listener.note_ended(host, generation, (now, segments));
         }
         !is_over || owes_time_wait
     }
@@ -158,6 +165,7 @@ impl<S: TcpStack> TcpSocket<S> {
             self.announce(&outcome);
             self.globals.hand_over_unmatched(host);
             self.settles(host, now);
+            self.passes_on(host, now);
             return false;
         }
         if let Role::Returning(_) = &*role {

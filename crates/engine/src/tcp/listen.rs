@@ -5,6 +5,7 @@ pub(in crate::tcp) mod begin;
 mod cookie;
 mod ending;
 mod more_places;
+mod passing_on;
 mod place;
 mod places;
 pub(in crate::tcp) mod return_queue;
@@ -60,6 +61,8 @@ pub(super) struct Listening<S: Stack> {
     pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
+    /// Other processes accept from the kernel's socket, too: see [`passing_on`].
+    have_others_parts: bool,
     /// When the kernel's socket refuses what comes past it, if it does not yet.
     refuses_at: Option<Instant>,
     /// SYNs are answered also while the program does something else.
@@ -69,7 +72,8 @@ pub(super) struct Listening<S: Stack> {
 /// A connection that was not accepted yet.
 struct Child<S: Stack> {
     stream: Box<Stream<S>>,
-    is_ready: bool,
+    /// Since when it waits to be accepted.
+    ready_since: Option<Instant>,
     /// It may have something to send for which there was no room.
     waits_for_room: bool,
     /// The headers of the segment that has opened it, if they are asked for (`TCP_SAVE_SYN`).
@@ -180,7 +184,7 @@ impl<S: Stack> Listening<S> {
         .bound_to(self.device);
         let child = Child {
             stream: Box::new(stream),
-            is_ready: false,
+            ready_since: None,
             waits_for_room: false,
             syn: None,
         };
@@ -243,8 +247,8 @@ impl<S: Stack> Listening<S> {
             outcome.needs_kick = !egress.sender.note_reply_to(child.stream.interface);
         }
         while let Some(event) = child.stream.connection.poll_event() {
-            if event == Event::Connected && !child.is_ready {
-                child.is_ready = true;
+            if event == Event::Connected && child.ready_since.is_none() {
+                child.ready_since = Some(now);
                 // Until it is accepted its descriptor is the listener's.
                 let slot = globals.segment.claim_tcp_connection();
                 child.stream.show(slot, core.fd(), 0);
@@ -257,9 +261,12 @@ impl<S: Stack> Listening<S> {
         }
         child.stream.publish();
         child.waits_for_room = sent.is_full;
-        outcome.wake_up = sent.earlier(child.stream.connection.poll_wake_up(), now);
+        let passed_on_at = passing_on::due(child.ready_since, self.have_others_parts);
+        let wake_up = child.stream.connection.poll_wake_up();
+        let wake_up = wake_up.into_iter().chain(passed_on_at).min();
+        outcome.wake_up = sent.earlier(wake_up, now);
         let is_over = child.stream.connection.state() == State::Closed;
-        if is_over && !child.is_ready {
+        if is_over && child.ready_since.is_none() {
             self.listener.on_embryonic_closed();
             self.children.remove(&key);
         }
@@ -304,6 +311,7 @@ impl<S: Stack> Listening<S> {
         all.wake_up = children
             .filter_map(|child| child.stream.connection.poll_timeout())
             .chain(soon)
+            .chain(self.next_passed_on_at())
             .chain(self.refuses_at)
             .min();
         all

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 
-use dev_core::{Flow, Protocol, Steering};
+use dev_core::{Backend, Flow, Protocol, Steering};
 
 use crate::interface::Interface;
 use crate::interface::receive_ring::Tables;
@@ -13,13 +14,33 @@ impl<S: Receiver> Interface<S> {
     /// Gives a flow's packets to a socket. `Err(Some(owner))`: the flow belongs to another socket;
     /// `Err(None)`: the steering refused it.
     pub fn attach(&self, flow: &Flow, socket: S) -> Result<(), Option<S>> {
+        self.attach_by(flow, socket, |steering| steering.add(flow))
+    }
+
+    /// The same with the port of a kernel socket that other processes may have, too: see
+    /// [`Steering::join`].
+    pub fn attach_joining(
+        &self,
+        flow: &Flow,
+        socket: S,
+        kernels: BorrowedFd<'_>,
+    ) -> Result<(), Option<S>> {
+        self.attach_by(flow, socket, |steering| steering.join(flow, kernels))
+    }
+
+    fn attach_by(
+        &self,
+        flow: &Flow,
+        socket: S,
+        steer: impl FnOnce(&<S::Backend as Backend>::Steering) -> io::Result<()>,
+    ) -> Result<(), Option<S>> {
         // The owner is known before the first packet can come.
         self.rx
             .lock_all()
             .flows
             .insert(flow, socket)
             .map_err(Some)?;
-        self.steering.add(flow).map_err(|error| {
+        steer(&self.steering).map_err(|error| {
             log::warn!(
                 "{}: cannot steer {flow:?} to user space: {error}",
                 self.spec.name
@@ -27,6 +48,23 @@ impl<S: Receiver> Interface<S> {
             self.detach(flow);
             None
         })
+    }
+
+    /// Another socket of this process has part of a port that it has joined.
+    pub fn join_again(&self, flow: &Flow, kernels: BorrowedFd<'_>) {
+        if let Err(error) = self.steering.join(flow, kernels) {
+            log::debug!("{}: {flow:?}: {error}", self.spec.name);
+        }
+    }
+
+    /// Whether other processes can have part of its ports.
+    pub fn is_joint(&self) -> bool {
+        self.steering.is_joint()
+    }
+
+    /// Whether all of these sockets, by their inodes, have part of a flow, in whichever processes.
+    pub fn have_joined(&self, flow: &Flow, inodes: &[u64]) -> bool {
+        self.steering.have_joined(flow, inodes)
     }
 
     /// Gives a flow's packets, which were another socket's so far, to a socket. `change` runs when

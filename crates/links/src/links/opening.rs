@@ -210,6 +210,7 @@ impl<S: Receiver> Links<S> {
             self.return_socket.get_or_init(|| raw);
         }
         if let Some(set_option) = port.set_option.take() {
+            const { assert!(sys::BIND == dev_core::BIND) };
             sys::set_options_through(move |fd, name, value| {
                 let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EPERM);
                 set_option(fd, name, value).map_err(|error| sys::Errno(errno(error)))

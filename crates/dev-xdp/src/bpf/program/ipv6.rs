@@ -17,7 +17,7 @@ pub(super) fn steer(
     a: &mut Assembler,
     maps: &V6Tables,
     capacity: Capacity,
-    owners: Owners,
+    owners: Owners<'_>,
     matched: Label,
     pass: Label,
 ) {
@@ -70,7 +70,7 @@ pub(super) fn steer(
 
     // At any address of the interface, perhaps.
     let with_exemptions = a.label();
-    wildcard::steer(a, maps, &wildcard::V6, matched, with_exemptions);
+    wildcard::steer(a, maps, owners, &wildcard::V6, matched, with_exemptions);
 
     // Mostly it is the one in the slot of its lower byte. If the slot is empty, no port is for
     // everybody that would have it.
@@ -108,7 +108,7 @@ pub(super) fn steer(
     a.store(U32, R10, V6_FLOW_KEY + 36, 0);
     a.store(U8, R10, V6_FLOW_KEY + 36, R9);
     look_up(a, maps.flows_fd(), V6_FLOW_KEY);
-    decide(a, owners, frame::SOURCE_PORT, matched, pass);
+    decide(a, owners, super::group::V6, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 }
 

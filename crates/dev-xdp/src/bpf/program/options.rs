@@ -1,6 +1,7 @@
 //! The part of the XDP program that looks at IPv4 with options in the header.
 
 use super::super::maps::{EXEMPT, FLOW_KEY_BYTES, PORT_KEY_BYTES, Tables};
+use super::group::look_for_birth;
 use super::owner::Owners;
 use super::{
     ACK_OR_RST, AnyBitOf, Assembler, Capacity, ETHERNET_HEADER_BYTES, Equal, FLOW_KEY,
@@ -17,7 +18,7 @@ pub(super) fn steer<const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT_KEY_BYTES, FLOW_KEY_BYTES, ADDRESS>,
     capacity: Capacity,
-    owners: Owners,
+    owners: Owners<'_>,
     matched: Label,
     pass: Label,
 ) {
@@ -82,6 +83,7 @@ pub(super) fn steer<const ADDRESS: usize>(
     owners.note_flow(a);
     a.jump_if(R0, NotEqual, 0, matched);
     a.place(is_no_flow);
+    look_for_birth(a, owners, matched);
     look_up(a, maps.ports.all_fd(), PORT_KEY);
     a.jump_if(R0, NotEqual, 0, matched);
     wildcard::steer_segment(a, maps, &wildcard::V4_WITH_OPTIONS, matched, matched);

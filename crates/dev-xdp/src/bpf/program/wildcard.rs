@@ -5,6 +5,7 @@
 use std::os::fd::BorrowedFd;
 
 use super::super::maps::{ANY_WITH_EXEMPTIONS, Tables};
+use super::owner::Owners;
 use super::{
     Assembler, Equal, Label, NotEqual, OCTET, PORT_KEY, PROTOCOL_UDP, R0, R1, R2, R7, R9, R10,
     Register, SLOT_INDEX, U8, U32, U64, V6_PORT_KEY, frame, ipv6, look_up,
@@ -51,6 +52,7 @@ pub(super) const V6: Places = Places {
 pub(super) fn steer<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
     a: &mut Assembler,
     maps: &Tables<PORT, FLOW, ADDRESS>,
+    owners: Owners<'_>,
     places: &Places,
     matched: Label,
     with_exemptions: Label,
@@ -58,10 +60,15 @@ pub(super) fn steer<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
     let other = a.label();
     let is_tcp = a.label();
     a.jump_if(R9, NotEqual, PROTOCOL_UDP, is_tcp);
-    look_for_port(a, maps.wildcards_fd(), 0, places, other);
-    look_for_address(a, maps, places, other, |a| {
-        a.jump_if(R0, NotEqual, 0, matched);
-    });
+    if owners.maps.is_some() {
+        // A port of several processes.
+        steer_by_octet(a, maps, 0, places, matched, with_exemptions);
+    } else {
+        look_for_port(a, maps.wildcards_fd(), 0, places, other);
+        look_for_address(a, maps, places, other, |a| {
+            a.jump_if(R0, NotEqual, 0, matched);
+        });
+    }
     a.jump_if(R9, Equal, PROTOCOL_UDP, other);
 
     a.place(is_tcp);
@@ -77,8 +84,20 @@ pub(super) fn steer_segment<const PORT: usize, const FLOW: usize, const ADDRESS:
     matched: Label,
     with_exemptions: Label,
 ) {
-    let other = a.label();
     let first = Tables::<PORT, FLOW, ADDRESS>::FIRST_OF_TCP;
+    steer_by_octet(a, maps, first, places, matched, with_exemptions);
+}
+
+/// The same where a port's octet says whether it has exemptions.
+fn steer_by_octet<const PORT: usize, const FLOW: usize, const ADDRESS: usize>(
+    a: &mut Assembler,
+    maps: &Tables<PORT, FLOW, ADDRESS>,
+    first: u32,
+    places: &Places,
+    matched: Label,
+    with_exemptions: Label,
+) {
+    let other = a.label();
     look_for_port(a, maps.wildcards_fd(), first, places, other);
     a.store(U32, R10, OCTET, R1);
     look_for_address(a, maps, places, other, |a| {

@@ -79,6 +79,8 @@ impl Host {
             sockets: Vec::new(),
             rx_entries,
             share,
+            progress: Default::default(),
+            listened: HashSet::new(),
         };
         let opened = (0..self.queues.len() as u32)
             .try_for_each(|queue| self.open_sockets(&mut member, queue));
@@ -130,6 +132,7 @@ impl Host {
         let Some(member) = self.members.remove(&client.place()) else {
             return;
         };
+        self.late.remove(&client.place());
         // The others wait for empty frames.
         self.take_lock_from(client);
         for queue in 0..self.queues.len() as u32 {
@@ -143,6 +146,7 @@ impl Host {
     }
 
     pub(super) fn remove_flows(&mut self, client: Client) {
+        self.leave_groups(client);
         let had = self.ledger.remove_all(client.place());
         let maps = self.attached.maps();
         // What cannot be taken out leads nowhere: the process's sockets are taken out next.

@@ -22,6 +22,8 @@ impl Host {
         }
         ended.retain(|it| !it.is_recovered || !self.take_share_back(it, now));
         self.ended = ended;
+        self.follow_progress(now);
+        self.admission.tend(now);
         self.fill_up();
     }
 

@@ -3,15 +3,35 @@
 //! privileged attach.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, sock_filter, sock_fprog};
 
+/// Whether the socket is TCP's and of the calling thread's network namespace.
+pub(super) fn check(socket: BorrowedFd<'_>) -> io::Result<()> {
+    match option::<c_int>(socket, libc::SO_PROTOCOL)? == libc::IPPROTO_TCP && is_here(socket)? {
+        true => Ok(()),
+        false => Err(refused()),
+    }
+}
+
+/// What a `struct sockaddr` of IPv4 or IPv6 says.
+pub(super) fn address(name: &[u8]) -> Option<SocketAddr> {
+    let (family, rest) = name.split_first_chunk::<2>()?;
+    let (port, rest) = rest.split_first_chunk::<2>()?;
+    let ip: IpAddr = match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => (*rest.first_chunk::<4>()?).into(),
+        // Behind the flow label.
+        libc::AF_INET6 => (*rest.get(4..)?.first_chunk::<16>()?).into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
+}
+
 /// Sets one, if the socket is TCP's and of the calling thread's network namespace.
 pub(super) fn set(socket: BorrowedFd<'_>, name: c_int, value: &[u8]) -> io::Result<()> {
-    if option::<c_int>(socket, libc::SO_PROTOCOL)? != libc::IPPROTO_TCP || !is_here(socket)? {
-        return Err(refused());
-    }
+    check(socket)?;
     match name {
         libc::TCP_REPAIR => {
             let value = c_int::from_ne_bytes(value.try_into().map_err(|_| refused())?);

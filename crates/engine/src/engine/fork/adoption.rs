@@ -1,6 +1,7 @@
 //! Sockets that one descendant only takes connections or datagrams from: a daemon, or the one
 //! worker of a server. That takes them past the kernel as if it had opened them. A datagram
-//! socket's opener may live on; a listener's must have ended.
+//! socket's opener may live on; a listener's must have ended. Where a broker serves the interface,
+//! several workers may listen, each with its part of the peers, and their opener may live on.
 //!
 //! Ancestors and siblings have the kernel's socket, too. As soon as a second process, or the
 //! opener, is about to use it for more than sending, it says so in memory that all of them share,
@@ -74,22 +75,30 @@ impl<B: Backend> Engine<B> {
         };
         // Whatever is decided now is for good.
         self.table.remove(fd);
-        if matches!(object, Object::Tcp(_)) && !tcp::can_repair() {
+        let is_listener = matches!(object, Object::Tcp(_));
+        let together = is_listener && self.links.has_broker();
+        if is_listener && !together && !tcp::can_repair() {
             // Workers often give up their privileges, and need not hear of it.
             return None;
         }
         let (shared, generation) = core.shared().filter(|_| core.has_own_number())?;
         let process = sys::process_id().cast_unsigned();
         let is_running = |process: u32| sys::is_running(process.cast_signed());
-        if !shared.begin_taking(generation, process, is_running) {
+        let is_free = match together {
+            true => shared.begin_taking_together(generation, is_running),
+            false => shared.begin_taking(generation, process, is_running),
+        };
+        if !is_free {
             shared.claim_from_adopter(generation);
-            if matches!(object, Object::Tcp(_)) {
+            if is_listener {
                 // One that had it may have ended without taking that back.
                 let _ = sys::set_listener_filter(fd, &[]);
             }
             return None;
         }
         let is_left = || match object {
+            // An opener that accepts, too, from then on, asks before.
+            _ if together => !shared.is_claimed(generation),
             Object::Udp(_) => shared.is_offered(generation) || self.has_ended_soon(),
             _ => self.has_ended_soon(),
         };
@@ -246,8 +255,8 @@ impl<B: Backend> Engine<B> {
         for (_, socket) in self.sockets() {
             let core = socket.core();
             let inherited = core.attachment().inherited;
-            let is_shared = inherited
-                .is_some_and(|(shared, generation)| !shared.is_sole_taker(generation, process));
+            let is_shared =
+                inherited.is_some_and(|(shared, generation)| !shared.is_taker(generation, process));
             if core.is_or_may_be_offloaded() && is_shared {
                 let _control = self.control();
                 let detail = "another process takes from it, too";

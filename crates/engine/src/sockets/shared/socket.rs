@@ -16,10 +16,11 @@ pub(crate) struct SharedSocket {
     /// Latest generation that a descendant has asked for.
     requested: AtomicU32,
     /// The process that takes connections or datagrams from the socket, which it has inherited, 0
-    /// for none, or [`SEVERAL`]; in the upper half the generation that it has.
+    /// for none, [`TOGETHER`] or [`SEVERAL`]; in the upper half the generation that it has.
     taker: AtomicU64,
     /// The process that has the socket's packets past the kernel though it has inherited it, 0 for
-    /// none. Who else is about to use the socket waits on it.
+    /// none, or [`PARTS`] and how many have a part of them. Who else is about to use the socket
+    /// waits on it.
     adopter: AtomicU32,
     /// Latest generation that the owner does not use for more than sending, without asking whether
     /// others have it.
@@ -31,6 +32,10 @@ const _: () = assert!(size_of::<SharedSocket>() == 24 && align_of::<SharedSocket
 
 /// Several processes take from it, or have.
 const SEVERAL: u32 = u32::MAX;
+/// Several processes take from it past the kernel, each its part.
+const TOGETHER: u32 = u32::MAX - 1;
+/// No process has a number as large.
+const PARTS: u32 = 1 << 31;
 
 /// The word that says who takes from a generation. Those of later generations are larger, and of
 /// one generation [`SEVERAL`] is the largest.
@@ -124,6 +129,43 @@ impl SharedSocket {
         taken
     }
 
+    /// The same of one that goes on beside others that do so together. `false`: another process has
+    /// come that does not.
+    pub(crate) fn begin_taking_together(
+        &self,
+        generation: u32,
+        lives: impl FnOnce(u32) -> bool,
+    ) -> bool {
+        let known = self.taker.load(Ordering::Acquire);
+        let before = (known & u64::from(u32::MAX)) as u32;
+        let word = taker_word(generation, TOGETHER);
+        if known == word {
+            return true;
+        }
+        let is_free = match ((known >> 32) as u32).cmp(&generation) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => before == 0 || (before != SEVERAL && !lives(before)),
+            std::cmp::Ordering::Greater => false,
+        };
+        let taken = is_free
+            && match self
+                .taker
+                .compare_exchange(known, word, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => true,
+                Err(now) => now == word,
+            };
+        if !taken {
+            self.mark_taken_by_several(generation);
+        }
+        taken
+    }
+
+    /// Whether processes take from it together.
+    pub(crate) fn is_taken_together(&self, generation: u32) -> bool {
+        self.taker.load(Ordering::Acquire) == taker_word(generation, TOGETHER)
+    }
+
     /// Others may take from it, too. Then it is to be looked whether one has [adopted](Self::adopt)
     /// it.
     pub(crate) fn mark_taken_by_several(&self, generation: u32) {
@@ -138,6 +180,11 @@ impl SharedSocket {
     /// Whether no other process has come to take from it, too.
     pub(crate) fn is_sole_taker(&self, generation: u32, process: u32) -> bool {
         self.taker.load(Ordering::Acquire) == taker_word(generation, process)
+    }
+
+    /// Whether nobody has come to take from it but the process, or who does so together with it.
+    pub(crate) fn is_taker(&self, generation: u32, process: u32) -> bool {
+        self.is_sole_taker(generation, process) || self.is_taken_together(generation)
     }
 
     /// The process takes nothing from it any more.
@@ -160,7 +207,36 @@ impl SharedSocket {
         self.is_sole_taker(generation, process)
     }
 
-    /// The process that has the packets of a socket that it has inherited.
+    /// The same of one of those that take from it together. [`end_part`](Self::end_part) is to
+    /// follow also if it is `false`.
+    pub(crate) fn begin_part(&self, generation: u32) -> bool {
+        let more = |parts: u32| Some(parts.max(PARTS) + 1);
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.adopter.fetch_update(set, get, more);
+        fence(Ordering::SeqCst);
+        self.is_taken_together(generation)
+    }
+
+    /// Whether others than the caller, which has a part, have one, too.
+    pub(crate) fn have_others_parts(&self) -> bool {
+        self.adopter.load(Ordering::Acquire) > PARTS + 1
+    }
+
+    /// Returns whether others may have a part still.
+    pub(crate) fn end_part(&self) -> bool {
+        let less = |parts: u32| match parts {
+            // Somebody has waited for too long.
+            ..=PARTS => None,
+            parts if parts == PARTS + 1 => Some(0),
+            parts => Some(parts - 1),
+        };
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let ended = self.adopter.fetch_update(set, get, less);
+        sys::futex_wake_all(&self.adopter);
+        ended.is_ok_and(|before| before > PARTS + 1)
+    }
+
+    /// The process that has the packets of a socket that it has inherited, or those that have.
     pub(crate) fn adopter(&self) -> Option<u32> {
         let process = self.adopter.load(Ordering::Acquire);
         (process != 0).then_some(process)

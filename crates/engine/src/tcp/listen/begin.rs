@@ -66,10 +66,12 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         };
         let local = addresses.local;
-        let does_share = self.shares_address(host, &addresses);
-        let begun = does_share.and_then(|does_share| {
+        let sharing = self.shares_address(host, &addresses);
+        let does_share = sharing.is_ok_and(|it| it.does_share);
+        let begun = sharing.and_then(|sharing| {
             let open = |index| host.links.open_for_flows(index);
             let places = self.places_at(host, &addresses, open)?;
+            sharing.check(&places)?;
             self.globals.exempt.prepare(host.network());
             let _control = host.control();
             let beginning = Beginning {
@@ -87,7 +89,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 _ => "",
             };
             if reason.passes() {
-                return self.wait_for_interface(host, fd, (local, does_share == Ok(true)), reason);
+                return self.wait_for_interface(host, fd, (local, does_share), reason);
             }
             host.leave_to_kernel_about(self.into(), reason, detail);
             self.takes_from_shared(host, fd);
@@ -115,9 +117,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // Since it was looked.
             return Err(Reason::RightsGone);
         }
-        if !host.is_behind(fd, self) || !self.claim() {
-            return Err(Reason::Forked);
-        }
+        self.claim_for(host, fd, &places)?;
         let Ok(refused) = self.refuse_in_kernel(host, fd, kernel_listens, &places) else {
             self.release();
             return Err(Reason::Option);
@@ -137,6 +137,7 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             habit: Habit::default(),
             is_returning: false,
+            have_others_parts: self.is_taken_together(),
             refuses_at: kernel_listens.then(|| now() + SETTLING),
             _counted: counted,
         };
@@ -169,6 +170,21 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.interfaces_changed();
         Ok(())
+    }
+
+    /// It is this process's to take connections from, alone or its part of them.
+    fn claim_for(&self, host: &Host<S>, fd: c_int, places: &[Place<S>]) -> Result<(), Reason> {
+        let is_alone = || places.iter().any(|it| !it.interface.is_joint());
+        if self.is_taken_together() && is_alone() {
+            // Others could have no part there.
+            self.stops_taking_together();
+        }
+        if host.is_behind(fd, self) && self.claim() {
+            return Ok(());
+        }
+        // Also if it had a part.
+        self.release();
+        Err(Reason::Forked)
     }
 
     /// What comes in past the kernel, the kernel's listener does not take; not if it listens

@@ -19,7 +19,14 @@ impl<S: TcpStack> TcpSocket<S> {
                 interface.start_segments();
             }
         }
-        let _ = sys::set_listener_filter(self.fd(), &[]);
+        self.clear_filter();
+    }
+
+    /// What comes past the kernel is not refused there any more, unless it is for other processes.
+    pub(super) fn clear_filter(&self) {
+        if !self.have_others_parts() {
+            let _ = sys::set_listener_filter(self.fd(), &[]);
+        }
     }
 
     /// The kernel has done a `shutdown(2)`, or a `connect(2)` to `AF_UNSPEC`. Of a listener this

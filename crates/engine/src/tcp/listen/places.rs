@@ -34,7 +34,10 @@ impl<S: TcpStack> TcpSocket<S> {
         if host.network().has_ipsec() {
             return Err(Reason::Ipsec);
         }
-        if let Some((reason, _)) = self.globals.no_repair() {
+        // A broker does what takes rights, from when on an interface is open.
+        if let Some((reason, _)) = self.globals.no_repair()
+            && !host.links.has_broker()
+        {
             return Err(reason);
         }
         let (scope, link) = (scope_of(local), self.device());
@@ -87,10 +90,10 @@ impl<S: TcpStack> TcpSocket<S> {
                 Err(reason) => refusal = reason,
             }
         }
-        if places.is_empty() {
-            Err(refusal)
-        } else {
-            Ok(places)
+        match self.globals.no_repair() {
+            _ if places.is_empty() => Err(refusal),
+            Some((reason, _)) => Err(reason),
+            None => Ok(places),
         }
     }
 

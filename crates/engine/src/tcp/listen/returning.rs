@@ -11,7 +11,7 @@ use links::interface::Interface;
 use links::network::Network;
 use links::reason::Reason;
 
-use ::tcp::{Flags, Snapshot};
+use ::tcp::{Flags, Instant, Snapshot};
 use dev_core::{Admission, Agreed, Clocks, Flow, Protocol, ReceivingHost, WindowShifts};
 use libc::c_int;
 use sys::streams;
@@ -28,6 +28,8 @@ use crate::tcp::to_kernel::hand_over::{packet, peers_header, send_on};
 /// What goes into a packet to this host itself: little enough that the kernel's buffers have room
 /// for a whole window in such packets.
 const PART_BYTES: usize = 15_000;
+/// <linux/capability.h>
+const CAP_NET_ADMIN: u32 = 12;
 /// How soon is looked again whether the kernel's queue has room.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -67,7 +69,7 @@ impl<S: TcpStack> TcpSocket<S> {
         }));
         drop(role);
         // Connections have the filter of their listener.
-        let _ = sys::set_listener_filter(self.fd(), &[]);
+        self.clear_filter();
         self.admit_those_ready(host);
         self.keep_the_others();
         self.clear_readiness();
@@ -98,6 +100,34 @@ impl<S: TcpStack> TcpSocket<S> {
         // Nobody is reset for the sake of speed.
         if is_empty || host.admission().is_ok() {
             hand_over::hand_over(host, self.into(), Reason::Returning, "");
+        }
+    }
+
+    /// The program has closed a connection that this socket has accepted, after so many segments of
+    /// its peer. Where others do what takes rights, or workers would share the kernel's listener
+    /// else, many short ones are better the kernel's. Under the control lock.
+    pub(in crate::tcp) fn note_ended(
+        &'static self,
+        host: &Host<S>,
+        generation: u32,
+        (now, segments): (Instant, u64),
+    ) {
+        let is_concerned = self.is_taken_together() || sys::has_helper_for_options();
+        if !is_concerned || self.generation() != generation {
+            return;
+        }
+        match &mut *self.role.lock() {
+            Role::Listener(listening) => {
+                listening.habit.ends(now, segments);
+                if !listening.habit.is_of_short_ones() {
+                    return;
+                }
+            }
+            _ => return,
+        }
+        if (self.is_taken_together() || !may_administer()) && host.admission().is_ok() {
+            self.stops_taking_together();
+            hand_over::hand_over(host, self.into(), Reason::Returning, "short connections");
         }
     }
 
@@ -262,6 +292,11 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 }
 
+/// Whether nobody has to be asked for what takes rights.
+fn may_administer() -> bool {
+    sys::capabilities().is_ok_and(|it| it.effective & 1 << CAP_NET_ADMIN != 0)
+}
+
 fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
@@ -272,7 +307,7 @@ fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
 
 /// Whether the queue of the kernel's listening socket takes another connection
 /// (`sk_acceptq_is_full`). Yes if that cannot be asked.
-fn has_room(fd: c_int) -> bool {
+pub(super) fn has_room(fd: c_int) -> bool {
     /// Where `struct tcp_info` has the length of that queue (`tcpi_unacked`), and its limit behind
     /// it.
     const QUEUE: usize = 24;
@@ -288,7 +323,7 @@ fn has_room(fd: c_int) -> bool {
 
 /// Puts a connection into the queue of the kernel's listening socket: the one at `fd`, or another
 /// process's.
-fn admit<S: TcpStack>(
+pub(super) fn admit<S: TcpStack>(
     host: &Host<S>,
     fd: Option<c_int>,
     admission: &dyn Admission,
@@ -302,25 +337,23 @@ fn admit<S: TcpStack>(
     };
     // An earlier connection of these addresses may be in the kernel still, in TIME-WAIT, and would
     // hide the listener. The peer, which has ended a handshake since, does not know it any more.
-    if let Err(error) = host.network().end_connection(local, peer, link) {
+    // The broker does that itself for who may not.
+    if let Err(error) = host.network().end_connection(local, peer, link)
+        && !sys::has_helper_for_options()
+    {
         log::warn!("{local}: an earlier connection of {peer} cannot be ended: {error}");
     }
     let agreed = agreed(&snapshot);
     let packets = packets(&snapshot, local, peer);
-    let admitted = match host.return_socket() {
-        Some(raw) => {
-            let kernel = Kernel {
-                network: host.network(),
-                raw,
-                ends: (local, peer),
-            };
-            unbound(fd, || {
-                kernel.try_asking()?;
-                admission.admit(local, peer, &agreed, &packets, &kernel)
-            })
-        }
-        None => Err(std::io::ErrorKind::NotConnected.into()),
+    let kernel = Kernel {
+        network: host.network(),
+        raw: host.return_socket(),
+        ends: (local, peer),
     };
+    let admitted = unbound(fd, || {
+        kernel.try_asking()?;
+        admission.admit(local, peer, &agreed, &packets, &kernel)
+    });
     match admitted {
         Ok(()) => log::debug!("{local}: the connection of {peer} waits in the kernel"),
         Err(error) => log::warn!("{local}: the connection of {peer} is reset: {error}"),
@@ -343,7 +376,7 @@ fn unbound<T>(fd: Option<c_int>, admit: impl FnOnce() -> T) -> T {
 /// The kernel, which receives segments of a connection once more.
 struct Kernel<'a> {
     network: &'a dyn Network,
-    raw: &'a sys::RawSocket,
+    raw: Option<&'a sys::RawSocket>,
     ends: (SocketAddr, SocketAddr),
 }
 
@@ -362,7 +395,8 @@ impl Kernel<'_> {
 impl ReceivingHost for Kernel<'_> {
     fn receive(&self, packet: &[u8]) -> bool {
         let (local, peer) = self.ends;
-        self.raw.send(packet, link_of(local, peer))
+        self.raw
+            .is_some_and(|raw| raw.send(packet, link_of(local, peer)))
     }
 
     fn has_connection(&self) -> Option<bool> {

@@ -1,9 +1,12 @@
-//! Listeners of this process at one address (`SO_REUSEPORT`): each has its part of the peers, as in
-//! the kernel. Where others may listen, too, only the kernel can choose, and the listeners are its.
+//! Listeners at one address (`SO_REUSEPORT`): each has its part of the peers, as in the kernel.
+//! Where a broker serves the interface, other processes' have theirs. Else, and with listeners that
+//! are the kernel's, only that can choose, and all of them are its.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use dev_core::Flow;
 use libc::c_int;
@@ -16,17 +19,40 @@ use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::socket::SocketCore;
+use crate::sockets::stack::Stack;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+
+/// How long a listener of another process's may need to join: its library opens the interface.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Who listens at an address.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sharing {
+    /// Others may.
+    pub(super) does_share: bool,
+    /// Other processes do.
+    has_strangers: bool,
+}
+
+impl Sharing {
+    /// Others can have their part of what comes in there.
+    pub(super) fn check<S: Stack>(self, places: &[super::place::Place<S>]) -> Result<(), Reason> {
+        let are_joint = || places.iter().all(|it| it.interface.is_joint());
+        match self.has_strangers && !are_joint() {
+            true => Err(Reason::PortShared),
+            false => Ok(()),
+        }
+    }
+}
 
 /// What the reason is about where a port is shared.
 pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// Whether other listeners of this process may have its address. `Err`: others may, too, or
-    /// only the kernel can choose.
-    pub(super) fn shares_address(&self, host: &Host<S>, at: &Addresses) -> Result<bool, Reason> {
+    /// Whether others may listen at its address. `Err`: only the kernel can choose.
+    pub(super) fn shares_address(&self, host: &Host<S>, at: &Addresses) -> Result<Sharing, Reason> {
         if !has_reuse_port(self.fd()) {
-            return Ok(false);
+            return Ok(Sharing::default());
         }
         if self.has_set(libc::SOL_SOCKET, libc::SO_INCOMING_CPU) || migrates() {
             return Err(Reason::ReusePort);
@@ -41,10 +67,10 @@ impl<S: TcpStack> TcpSocket<S> {
         let is_stranger = |other: &PortUser| {
             other.inode != inode && !own.contains(&other.inode) && takes_from(&place, other)
         };
-        if listeners.iter().any(is_stranger) {
-            return Err(Reason::PortShared);
-        }
-        Ok(true)
+        Ok(Sharing {
+            does_share: true,
+            has_strangers: listeners.iter().any(is_stranger),
+        })
     }
 
     /// Takes note of it. Under the control lock, before the flows are attached.
@@ -66,13 +92,15 @@ impl<S: TcpStack> TcpSocket<S> {
         interface: &Interface<S>,
         flow: &Flow,
     ) -> Result<(), Option<S>> {
-        let attached = interface.attach(flow, self.into());
+        let joins = place(self).1 || self.is_taken_together();
+        // SAFETY: the program may not close it while a call of its library is about it.
+        let kernels = unsafe { BorrowedFd::borrow_raw(self.fd()) };
+        let attached = match joins {
+            true => interface.attach_joining(flow, self.into(), kernels),
+            false => interface.attach(flow, self.into()),
+        };
         let Err(Some(owner)) = attached else {
             return attached;
-        };
-        let place = |core: &SocketCore<S>| {
-            let attachment = core.attachment();
-            (attachment.local, attachment.shares_port)
         };
         let (local, does_share) = place(self);
         let device = owner.as_tcp().and_then(Self::device_of_listener);
@@ -83,6 +111,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return Err(Some(owner));
         }
         interface.share(flow, owner, self.into());
+        interface.join_again(flow, kernels);
         Ok(())
     }
 
@@ -166,12 +195,43 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
             continue;
         };
         let place = Place::new(socket.core().family(), &addresses);
-        let is_stranger = |other: &PortUser| !own.contains(&other.inode);
-        let mut strangers = listeners.iter().filter(|other| is_stranger(other));
-        if strangers.any(|other| takes_from(&place, other)) {
+        let is_stranger =
+            |other: &&PortUser| !own.contains(&other.inode) && takes_from(&place, other);
+        let strangers = listeners.iter().filter(is_stranger);
+        let strangers: Vec<u64> = strangers.map(|it| it.inode).collect();
+        if !strangers.is_empty() && !may_have_part(socket, &strangers) {
             hand_over::hand_over(host, socket, Reason::PortShared, REUSE_PORT);
         }
     }
+}
+
+/// Whether listeners of other processes have their part of what comes to one of ours, or may be
+/// about to.
+fn may_have_part<S: TcpStack>(socket: S, strangers: &[u64]) -> bool {
+    let Some(socket) = socket.as_tcp() else {
+        return false;
+    };
+    let flows = socket.attachment().flows.clone();
+    if flows.is_empty() || !flows.iter().all(|(interface, _)| interface.is_joint()) {
+        return false;
+    }
+    let seen = &socket.globals.shared_listeners;
+    if flows
+        .iter()
+        .all(|(interface, flow)| interface.have_joined(flow, strangers))
+    {
+        let mut seen = seen.strangers();
+        strangers.iter().for_each(|it| _ = seen.remove(it));
+        return true;
+    }
+    let (now, mut seen) = (Instant::now(), seen.strangers());
+    let is_young = |inode: &u64| now < *seen.entry(*inode).or_insert(now) + GRACE;
+    strangers.iter().all(is_young)
+}
+
+fn place<S: TcpStack>(core: &SocketCore<S>) -> (SocketAddr, bool) {
+    let attachment = core.attachment();
+    (attachment.local, attachment.shares_port)
 }
 
 /// Leaves listeners to the kernel whose address a stranger has come to share. Returns whether any

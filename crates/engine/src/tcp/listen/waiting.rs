@@ -77,9 +77,11 @@ impl<S: TcpStack> TcpSocket<S> {
             return closed;
         }
         let begun = places.and_then(|places| {
+            let sharing = self.shares_address(host, &addresses)?;
+            sharing.check(&places)?;
             let beginning = Beginning {
                 local: addresses.local,
-                does_share: self.shares_address(host, &addresses)?,
+                does_share: sharing.does_share,
                 backlog: backlog_in_kernel(fd).cast_unsigned(),
                 kernel_listens: true,
             };
