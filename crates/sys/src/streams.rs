@@ -167,11 +167,16 @@ pub fn lose_packets(fd: c_int, is_ipv6: bool, lost: bool) -> Result<(), Errno> {
         header[23] = 1;
         header
     };
-    match (is_ipv6, lost) {
+    let set = match (is_ipv6, lost) {
         (false, true) => set_option(fd, libc::IPPROTO_IP, libc::IP_OPTIONS, &V4),
         (false, false) => set_option(fd, libc::IPPROTO_IP, libc::IP_OPTIONS, &[0_u8; 0]),
         (true, true) => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &V6),
         (true, false) => set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_RTHDR, &[0_u8; 0]),
+    };
+    match (set, is_ipv6) {
+        (Err(Errno(libc::EPERM)), false) => privileged_options::ask(fd, libc::IP_OPTIONS, &V4),
+        (Err(Errno(libc::EPERM)), true) => privileged_options::ask(fd, libc::IPV6_RTHDR, &V6),
+        (set, _) => set,
     }
 }
 

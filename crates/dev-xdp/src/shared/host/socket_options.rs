@@ -40,6 +40,9 @@ pub(super) fn set(socket: BorrowedFd<'_>, name: c_int, value: &[u8]) -> io::Resu
             unsafe { set_option(socket, libc::IPPROTO_TCP, name, at, len) }
         }
         libc::SO_ATTACH_FILTER => attach(socket, value),
+        // A route on which packets are lost, which ends what is to be silent.
+        libc::IP_OPTIONS if value == LOST_V4 => set_octets(socket, libc::IPPROTO_IP, name, value),
+        libc::IPV6_RTHDR if value == LOST_V6 => set_octets(socket, libc::IPPROTO_IPV6, name, value),
         _ => Err(refused()),
     }
 }
@@ -86,6 +89,22 @@ fn is_here(socket: BorrowedFd<'_>) -> io::Result<bool> {
 fn refused() -> io::Error {
     io::Error::from_raw_os_error(libc::EACCES)
 }
+
+fn set_octets(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the kernel reads the octets.
+    unsafe { set_option(socket, level, name, value.as_ptr().cast(), value.len()) }
+}
+
+/// `IPOPT_LSRR` by way of 127.0.0.1, and `IPOPT_END`.
+const LOST_V4: [u8; 8] = [131, 7, 4, 127, 0, 0, 1, 0];
+/// `struct ipv6_sr_hdr` with one segment, ::1.
+const LOST_V6: [u8; 24] = {
+    let mut header = [0; 24];
+    header[1] = 2;
+    header[2] = 4;
+    header[23] = 1;
+    header
+};
 
 /// # Safety
 /// The kernel may read `len` bytes at `value`, and what these lead to.
