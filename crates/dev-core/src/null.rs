@@ -123,6 +123,7 @@ impl Backend for NullBackend {
             },
             segmenter: None,
             set_option: None,
+            raw_sockets: Vec::new(),
             partial_checksums: false,
             description: "null".to_owned(),
             mtu_max: u32::MAX,

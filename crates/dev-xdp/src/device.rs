@@ -257,6 +257,7 @@ impl XdpBackend {
             note,
             queues: counts.queues,
             set_option: None,
+            raw_sockets: Vec::new(),
         })
     }
 }

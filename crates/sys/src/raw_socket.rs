@@ -33,6 +33,18 @@ impl RawSocket {
         })
     }
 
+    /// The same with sockets that somebody else has opened: of IPv4, and perhaps of IPv6.
+    pub fn of(sockets: Vec<OwnDescriptor>) -> Option<Self> {
+        let mut sockets = sockets.into_iter().map(|fd| {
+            let file = file_id(fd.as_raw_fd())?;
+            Some(OfFamily { fd, file })
+        });
+        Some(Self {
+            v4: sockets.next()??,
+            v6: sockets.next().flatten(),
+        })
+    }
+
     /// Whether the descriptors are still these sockets.
     pub fn is_open(&self) -> bool {
         self.v4.is_open() && self.v6.as_ref().is_none_or(OfFamily::is_open)

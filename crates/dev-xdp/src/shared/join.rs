@@ -99,6 +99,7 @@ struct Parts {
     client: Client,
     area: Arc<Area>,
     queues: Vec<QueueParts>,
+    raw_sockets: Vec<OwnDescriptor>,
 }
 
 struct QueueParts {
@@ -125,7 +126,9 @@ impl Parts {
         let sent = welcome.queues.checked_mul(welcome.sent);
         let last = sent.and_then(|sent| sent.checked_add(welcome.first_sent));
         let is_share = last.is_some_and(|last| last <= welcome.shape.tx_frames);
-        if !queues || !are_good || !is_share || fds.len() != 1 + 2 * welcome.queues as usize {
+        let count = 1 + 2 * welcome.queues as usize;
+        // One or two raw sockets, or none, lie behind.
+        if !queues || !are_good || !is_share || !(count..=count + 2).contains(&fds.len()) {
             return Err(bad());
         }
         let mut fds = fds.into_iter();
@@ -148,6 +151,7 @@ impl Parts {
             client,
             area,
             queues,
+            raw_sockets: fds.map(OwnDescriptor::new).collect(),
         })
     }
 
@@ -210,6 +214,7 @@ impl Parts {
             merging: modes::merging(mode, welcome.in_pieces),
             note: welcome.note.clone(),
             queues: welcome.queues,
+            raw_sockets: self.raw_sockets,
             set_option: Some(Box::new(move |fd, name, value| {
                 membership.set_option(fd, name, value)
             })),

@@ -369,6 +369,7 @@ impl Backend for Device {
             steering: Steerer(wire),
             segmenter: None,
             set_option: None,
+            raw_sockets: Vec::new(),
             partial_checksums: false,
             description: "test".to_owned(),
             mtu_max: MTU_MAX,

@@ -204,10 +204,12 @@ impl<S: Receiver> Links<S> {
         );
         self.segment.note(&spec.name, "mode", &port.note);
         self.note_mtu(&spec, port.mtu_max);
-        if self.return_socket.get().is_none()
-            && let Ok(raw) = sys::RawSocket::open()
-        {
-            self.return_socket.get_or_init(|| raw);
+        let given = std::mem::take(&mut port.raw_sockets);
+        if self.return_socket.get().is_none() {
+            let raw = sys::RawSocket::open().ok();
+            if let Some(raw) = raw.or_else(|| sys::RawSocket::of(given)) {
+                self.return_socket.get_or_init(|| raw);
+            }
         }
         if let Some(set_option) = port.set_option.take() {
             const { assert!(sys::BIND == dev_core::BIND) };

@@ -42,6 +42,9 @@ impl Host {
         for sockets in &member.sockets {
             along.extend([sockets.receiving.as_fd(), sockets.sending.as_fd()]);
         }
+        // Who may open such itself does.
+        let raw_sockets = socket_options::raw_sockets();
+        along.extend(raw_sockets.iter().map(AsFd::as_fd));
         let sent = fds::send(socket, &welcome.encode(), &along);
         let client = member.client;
         self.members.insert(client.place(), member);

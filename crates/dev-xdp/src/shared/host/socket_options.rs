@@ -95,6 +95,31 @@ fn set_octets(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &[u8]) -
     unsafe { set_option(socket, level, name, value.as_ptr().cast(), value.len()) }
 }
 
+/// Sockets for whole packets of IPv4 and IPv6 to this host itself: they are bound to the loopback
+/// interface, and who may not open such cannot change that. As far as the system gives them.
+pub(super) fn raw_sockets() -> Vec<OwnedFd> {
+    let open = |family| {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: integers.
+        let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) };
+        // SAFETY: the descriptor is new and ours alone.
+        let socket = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
+        set_octets(
+            socket.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            b"lo\0",
+        )
+        .ok()?;
+        Some(socket)
+    };
+    // The second only behind the first, which tells them apart.
+    [libc::AF_INET, libc::AF_INET6]
+        .into_iter()
+        .map_while(open)
+        .collect()
+}
+
 /// `IPOPT_LSRR` by way of 127.0.0.1, and `IPOPT_END`.
 const LOST_V4: [u8; 8] = [131, 7, 4, 127, 0, 0, 1, 0];
 /// `struct ipv6_sr_hdr` with one segment, ::1.
