@@ -37,6 +37,16 @@ use crate::udp::UdpSocket;
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
 
+/// Whether the program has threads beside the calling one; the library's do not count. A worker with
+/// threads takes no part of a listener yet: see docs/broker.md.
+fn program_has_threads() -> bool {
+    let is_ours = |thread: &libc::pid_t| {
+        let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
+        name.is_ok_and(|it| it.starts_with("vma"))
+    };
+    sys::threads().filter(|it| !is_ours(it)).count() > 1
+}
+
 /// A socket that an ancestor has opened.
 #[derive(Debug)]
 pub struct Inherited {
@@ -76,7 +86,7 @@ impl<B: Backend> Engine<B> {
         // Whatever is decided now is for good.
         self.table.remove(fd);
         let is_listener = matches!(object, Object::Tcp(_));
-        let together = is_listener && self.links.has_broker();
+        let together = is_listener && self.links.has_broker() && !program_has_threads();
         if is_listener && !together && !tcp::can_repair() {
             // Workers often give up their privileges, and need not hear of it.
             return None;
