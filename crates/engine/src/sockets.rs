@@ -33,6 +33,7 @@ pub(crate) mod payload;
 pub(crate) mod port_place;
 pub(crate) mod port_users;
 pub(crate) mod ports;
+pub(crate) mod program_threads;
 pub(crate) mod readiness;
 mod receiving_rings;
 pub(crate) mod ring_choice;

@@ -10,8 +10,10 @@ use links::reason::Reason;
 use sys::{Errno, streams};
 
 use crate::sockets::events;
+use crate::sockets::hand_over;
 use crate::sockets::host::Host;
 use crate::sockets::options::SO_BINDTOIFINDEX;
+use crate::sockets::program_threads;
 use crate::sockets::unseen::Gate;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::clock::now;
@@ -90,6 +92,9 @@ impl<S: TcpStack> TcpSocket<S> {
         flags: c_int,
         open: impl FnOnce(c_int) -> Option<&'static Self>,
     ) -> Option<Result<(c_int, SocketAddr), Errno>> {
+        if self.is_left_for_threads(host) {
+            return None;
+        }
         let (key, interface, device) = {
             let role = self.role.lock();
             let Role::Listener(listening) = &*role else {
@@ -149,6 +154,20 @@ impl<S: TcpStack> TcpSocket<S> {
         socket.silence(true);
         socket.begin_accepted(host);
         Some(Ok((fd, peer)))
+    }
+
+    /// A worker has begun threads since it took part in a listener: that is the kernel's, see
+    /// docs/broker.md. Under the control lock.
+    fn is_left_for_threads(&'static self, host: &Host<S>) -> bool {
+        if !self.is_taken_together() || self.has_accepted.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        let are_several = program_threads::are_several();
+        if are_several {
+            self.stops_taking_together();
+            hand_over::hand_over(host, self.into(), Reason::Forked, "to workers with threads");
+        }
+        are_several
     }
 
     /// Takes a connection out of the listener's, for a socket, which gets the headers of its SYN if

@@ -42,6 +42,8 @@ pub struct TcpSocket<S: Stack> {
     /// It has listened before: until it listens again its port may be another's, whatever its
     /// address says.
     pub(super) has_listened: AtomicBool,
+    /// In this life a part of a listener's connections was accepted, or nearly.
+    pub(super) has_accepted: AtomicBool,
     /// A listener at whose address others of this process may listen (`SO_REUSEPORT`).
     pub(super) is_sharer: AtomicBool,
     /// What a connection has that is the kernel's until its interface is there.
@@ -101,6 +103,7 @@ impl<S: Stack> TcpSocket<S> {
             wishes: Wishes::default(),
             has_refused: AtomicBool::new(false),
             has_listened: AtomicBool::new(false),
+            has_accepted: AtomicBool::new(false),
             is_sharer: AtomicBool::new(false),
             waiting: Waiting::default(),
             watched: AtomicU32::new(0),
@@ -154,6 +157,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.wishes.clear();
         self.has_refused.store(false, Ordering::Relaxed);
         self.has_listened.store(false, Ordering::Relaxed);
+        self.has_accepted.store(false, Ordering::Relaxed);
         self.is_sharer.store(false, Ordering::Relaxed);
         self.waiting.end();
         self.shown.lock().callback = None;

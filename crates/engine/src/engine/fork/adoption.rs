@@ -26,6 +26,7 @@ use crate::engine::Engine;
 use crate::process::sharing::Sharing;
 use crate::sockets::hand_over;
 use crate::sockets::options::IPV6_MULTICAST_ALL;
+use crate::sockets::program_threads;
 use crate::sockets::shared::Shared;
 use crate::sockets::stack::Stack;
 use crate::tcp;
@@ -36,16 +37,6 @@ use crate::udp::UdpSocket;
 /// one.
 const PATIENCE: Duration = Duration::from_millis(200);
 const PATIENCE_WITH_PARENT: Duration = Duration::from_millis(50);
-
-/// Whether the program has threads beside the calling one; the library's do not count. A worker with
-/// threads takes no part of a listener yet: see docs/broker.md.
-fn program_has_threads() -> bool {
-    let is_ours = |thread: &libc::pid_t| {
-        let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-        name.is_ok_and(|it| it.starts_with("vma"))
-    };
-    sys::threads().filter(|it| !is_ours(it)).count() > 1
-}
 
 /// A socket that an ancestor has opened.
 #[derive(Debug)]
@@ -86,7 +77,7 @@ impl<B: Backend> Engine<B> {
         // Whatever is decided now is for good.
         self.table.remove(fd);
         let is_listener = matches!(object, Object::Tcp(_));
-        let together = is_listener && self.links.has_broker() && !program_has_threads();
+        let together = is_listener && self.links.has_broker() && !program_threads::are_several();
         if is_listener && !together && !tcp::can_repair() {
             // Workers often give up their privileges, and need not hear of it.
             return None;
