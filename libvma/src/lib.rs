@@ -13,6 +13,7 @@
 mod adoption;
 mod banner;
 mod call;
+mod devices;
 mod environment;
 mod epoll_waits;
 mod extra;

@@ -8,14 +8,14 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use dev_xdp::XdpBackend;
 use engine::{Engine, NetconfNetwork};
 use libc::c_int;
 
+use crate::devices::Devices;
 use crate::guard;
 
-/// The back-end of this library.
-pub(crate) type Device = XdpBackend;
+/// The back-ends of this library.
+pub(crate) type Device = Devices;
 
 /// All-zero, it is that of a process that has just been forked.
 #[repr(C)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use dev_verbs::{QueueSizes, VerbsBackend};
 use dev_xdp::XdpBackend;
 use engine::monitor::ThreadPlace;
 use engine::{Engine, Moderation, NetconfNetwork, RingPolicy, Settings};
@@ -12,6 +13,7 @@ use stats::{Capacity, Identity, Segment, Setting};
 use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
 use crate::banner::print_banner;
+use crate::devices::Devices;
 use crate::extra::thread_offload::offloads_by_thread;
 use crate::process_state::{self, Device, engine};
 use crate::{
@@ -125,12 +127,9 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
             return None;
         }
     };
-    let backend = XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
-        .remembered_in(config.stats_shmem_dir.clone())
-        .with_broker(config.broker.clone());
     let engine = Engine::new(
         settings(&config),
-        backend,
+        devices(&config),
         Box::new(network.clone()),
         segment(&config),
     );
@@ -163,6 +162,23 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
             start_failed(&config, &format_args!("no memory for frames: {error}"));
             None
         }
+    }
+}
+
+fn devices(config: &Config) -> Devices {
+    let sizes = QueueSizes {
+        receive: config.rx_wre,
+        receive_batch: config.rx_wre_batching,
+        send: config.tx_wre,
+        send_batch: config.tx_wre_batching,
+        inline_max: config.tx_max_inline,
+    };
+    Devices {
+        choice: config.device,
+        xdp: XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
+            .remembered_in(config.stats_shmem_dir.clone())
+            .with_broker(config.broker.clone()),
+        verbs: VerbsBackend::new(sizes, config.fork),
     }
 }
 

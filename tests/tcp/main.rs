@@ -21,3 +21,4 @@ mod stream_states;
 mod stream_transfers;
 mod streams;
 mod tcp_safety;
+mod verbs;

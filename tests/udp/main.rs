@@ -13,5 +13,6 @@ mod rings;
 mod segmentation;
 mod slow_readers;
 mod unpolled;
+mod verbs;
 mod vlan;
 mod wire_headers;

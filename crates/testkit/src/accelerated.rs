@@ -8,6 +8,7 @@ use std::{env, fs, io, process, thread};
 
 use stats::{Reader, SocketSnapshot};
 
+use crate::emulated_verbs::{self, emulated_verbs};
 use crate::library::libvma_path;
 use crate::namespace::Namespace;
 use crate::pause::Patience;
@@ -53,6 +54,9 @@ fn prepared(mut command: Command) -> io::Result<Command> {
     fs::create_dir_all(&directory)?;
     command.env("VMA_STATS_SHMEM_DIR", directory);
     command.envs([OPEN_WAIT]);
+    if emulated_verbs::is_asked_for() {
+        command.envs(emulated_verbs()?);
+    }
     Ok(command)
 }
 

@@ -98,7 +98,7 @@ pub fn example_path(name: &str) -> io::Result<PathBuf> {
 }
 
 /// Builds what the arguments name, and returns the path of this file below the profile's directory.
-fn build_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
+pub(crate) fn build_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
     let (workspace, output) = (workspace(), output());
 
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -46,6 +46,7 @@ enum What {
     PythonModule,
     JavaModule,
     GstreamerElement,
+    CHeader,
 }
 
 /// A line of the list.
@@ -74,6 +75,7 @@ impl Need {
             }
             What::JavaModule => succeeds("java", &["--describe-module", name]),
             What::GstreamerElement => succeeds("gst-inspect-1.0", &["--exists", name]),
+            What::CHeader => Path::new("/usr/include").join(name).is_file(),
         }
     }
 
@@ -94,6 +96,7 @@ impl Need {
             Some(("python", module)) => (What::PythonModule, module),
             Some(("java", module)) => (What::JavaModule, module),
             Some(("gstreamer", element)) => (What::GstreamerElement, element),
+            Some(("header", header)) => (What::CHeader, header),
             _ => (What::Program, self.name),
         }
     }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::cable::Cable;
+use crate::emulated_verbs;
 use crate::link::Conditions;
 use crate::namespace::Namespace;
 use crate::skip::Skip;
@@ -176,6 +177,9 @@ impl Namespaces {
             namespace
                 .wait_until_running(link, CARRIER_TIMEOUT)
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        }
+        if emulated_verbs::is_asked_for() {
+            pair.make_wire();
         }
         Ok(pair)
     }

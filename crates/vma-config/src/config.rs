@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::devices::{DeviceChoice, XdpMode};
 use crate::environment::parse_environment;
 use crate::level::LogLevel;
 use crate::params::{Parameter, ParameterId};
@@ -148,6 +149,20 @@ pub struct Config {
     pub ring_migration_ratio_rx: u32,
     /// `VMA_RING_LIMIT_PER_INTERFACE`: the most rings of an interface; 0 is no limit.
     pub ring_limit_per_interface: u32,
+    /// `VMA_DEVICE`: by what packets pass the kernel.
+    pub device: DeviceChoice,
+    /// `VMA_RX_WRE`: how many frames the receive queue of an RDMA device holds.
+    pub rx_wre: u32,
+    /// `VMA_RX_WRE_BATCHING`: how many are collected before it is given them.
+    pub rx_wre_batching: u32,
+    /// `VMA_TX_WRE`: how many frames its send queue holds.
+    pub tx_wre: u32,
+    /// `VMA_TX_WRE_BATCHING`: after how many it is asked which are gone.
+    pub tx_wre_batching: u32,
+    /// `VMA_TX_MAX_INLINE`: the longest frame in bytes that is copied into its send queue.
+    pub tx_max_inline: u32,
+    /// `VMA_FORK`: whether its library is prepared for fork(2).
+    pub fork: bool,
     /// `VMA_XDP_MODE`: where the XDP program runs.
     pub xdp_mode: XdpMode,
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
@@ -217,17 +232,6 @@ const INTERNAL_THREAD_AFFINITY: ParameterId = ParameterId::of("VMA_INTERNAL_THRE
 const TIMESTAMPS: ParameterId = ParameterId::of("VMA_TCP_TIMESTAMP_OPTION");
 const CONGESTION: ParameterId = ParameterId::of("VMA_TCP_CC_ALGO");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
-
-/// Where the XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpMode {
-    /// Whichever of the two measures faster for the driver.
-    Auto,
-    /// In the driver.
-    Native,
-    /// In the kernel's network stack.
-    Generic,
-}
 
 /// An environment's configuration and what there is to say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -438,6 +442,17 @@ impl Config {
             ring_limit_per_interface: unsigned(
                 const { ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE") },
             ),
+            device: match *settings.value(const { ParameterId::of("VMA_DEVICE") }) {
+                Value::Word("xdp") => DeviceChoice::Xdp,
+                Value::Word("verbs") => DeviceChoice::Verbs,
+                _ => DeviceChoice::Auto,
+            },
+            rx_wre: unsigned(const { ParameterId::of("VMA_RX_WRE") }),
+            rx_wre_batching: unsigned(const { ParameterId::of("VMA_RX_WRE_BATCHING") }),
+            tx_wre: unsigned(const { ParameterId::of("VMA_TX_WRE") }),
+            tx_wre_batching: unsigned(const { ParameterId::of("VMA_TX_WRE_BATCHING") }),
+            tx_max_inline: unsigned(const { ParameterId::of("VMA_TX_MAX_INLINE") }),
+            fork: settings.is_on(const { ParameterId::of("VMA_FORK") }),
             xdp_mode: match *settings.value(const { ParameterId::of("VMA_XDP_MODE") }) {
                 Value::Word("native") => XdpMode::Native,
                 Value::Word("generic") => XdpMode::Generic,

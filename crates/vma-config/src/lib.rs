@@ -23,6 +23,7 @@ mod banner;
 mod conf_page;
 mod config;
 mod deprecated;
+mod devices;
 mod docs;
 mod environment;
 mod level;
@@ -40,9 +41,10 @@ mod warning;
 pub use crate::banner::{BannerFacts, SystemFacts, banner};
 pub use crate::conf_page::conf_man_page;
 pub use crate::config::{
-    Config, Effective, ExceptionHandling, MemoryKind, Parsed, RingLogic, ThreadMode, XdpMode,
+    Config, Effective, ExceptionHandling, MemoryKind, Parsed, RingLogic, ThreadMode,
 };
 pub use crate::deprecated::{DEPRECATED, Deprecated};
+pub use crate::devices::{DeviceChoice, XdpMode};
 pub use crate::docs::parameters_markdown;
 pub use crate::level::LogLevel;
 pub use crate::log_format::LogLine;

@@ -11,7 +11,7 @@ pub(super) const NOT_NEGATIVE: (i64, i64) = (0, 2_147_483_647);
 pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 
 pub(super) const NEEDS_RDMA: &str =
-    "it concerns RDMA network cards, and there is no RDMA back-end yet";
+    "it concerns RDMA network cards, whose back-end does not know it yet";
 pub(super) const NO_MODERATION: &str =
     "moderation adapts by itself: only fast streams that nobody answers are moderated";
 pub(super) const ONE_POOL: &str =

@@ -60,7 +60,6 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
             "A faster way to start sending.",
         ),
     flag("VMA_FORK", "fork() support", true)
-        .no_effect(NEEDS_RDMA)
         .about(
             "Prepare the RDMA libraries for fork().",
             "Keeps memory that the card uses out of child processes.",

@@ -1,6 +1,6 @@
 //! Receiving: buffers, polling and prefetching.
 
-use super::build::{ANY_U32, NEEDS_RDMA, ONE_POOL, POLL_LIMIT, choice, number};
+use super::build::{ANY_U32, ONE_POOL, POLL_LIMIT, choice, number};
 use super::{Choice, Form, Parameter, Rule};
 
 const TIMESTAMPS: &[Choice] = &[
@@ -31,12 +31,12 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
         "How many buffers there are for incoming packets.",
         "Shared by all rings. More buffers carry longer bursts and take more memory.",
     ),
-    number("VMA_RX_WRE", "Rx QP WRE", 16_000, ANY_U32).no_effect(NEEDS_RDMA).about(
-        "How many empty buffers each receive queue holds.",
-        "At least twice VMA_RX_WRE_BATCHING.",
+    number("VMA_RX_WRE", "Rx QP WRE", 16_000, ANY_U32).about(
+        "How many empty frames the receive queue of an RDMA device holds.",
+        "At least twice VMA_RX_WRE_BATCHING, and half of VMA_XDP_POOL_FRAMES at most.",
     ),
-    number("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", 64, (1, 1024)).no_effect(NEEDS_RDMA).about(
-        "How many buffers to collect before giving them back to the receive queue.",
+    number("VMA_RX_WRE_BATCHING", "Rx QP WRE Batching", 64, (1, 1024)).about(
+        "How many frames to collect before they are given to that queue.",
         "Larger values lower the average latency and raise its spread.",
     ),
     number("VMA_RX_BYTES_MIN", "Rx Byte Min Limit", 65_536, ANY_U32).about(

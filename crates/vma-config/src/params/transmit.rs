@@ -1,6 +1,6 @@
 //! Sending: segments, buffers and queue entries.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NO_PREFETCH, ONE_POOL, flag, number};
+use super::build::{ANY_U32, NO_PREFETCH, ONE_POOL, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 9] = [
@@ -18,17 +18,17 @@ pub(super) const PARAMETERS: [Parameter; 9] = [
         "How many buffers there are for outgoing packets.",
         "More buffers carry longer bursts and take more memory.",
     ),
-    number("VMA_TX_WRE", "Tx QP WRE", 2048, ANY_U32).no_effect(NEEDS_RDMA).about(
-        "How many work requests each send queue holds.",
+    number("VMA_TX_WRE", "Tx QP WRE", 2048, ANY_U32).about(
+        "How many frames the send queue of an RDMA device holds.",
         "At least twice VMA_TX_WRE_BATCHING; the largest value depends on VMA_TX_MAX_INLINE.",
     ),
-    number("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", 64, (1, 64)).no_effect(NEEDS_RDMA).about(
-        "How many packets to send before asking the card for a completion.",
+    number("VMA_TX_WRE_BATCHING", "Tx QP WRE Batching", 64, (1, 64)).about(
+        "How many packets to send before an RDMA device is asked for a completion.",
         "Smaller values spread the work of freeing buffers more evenly.",
     ),
-    number("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", 204, (0, 884)).no_effect(NEEDS_RDMA).about(
-        "The longest packet, in bytes, that is written into the send queue itself.",
-        "The packet's headers count. 0 writes none inline.",
+    number("VMA_TX_MAX_INLINE", "Tx Max QP INLINE", 204, (0, 884)).about(
+        "The longest packet, in bytes, that is copied into the send queue of an RDMA device.",
+        "The packet's headers count. 0 copies none. A device that knows less copies none, either.",
     ),
     flag("VMA_TX_MC_LOOPBACK", "Tx MC Loopback", true).about(
         "Whether sockets start with IP_MULTICAST_LOOP on.",

@@ -18,7 +18,35 @@ const MODES: &[Word] = &[
     },
 ];
 
-pub(super) const PARAMETERS: [Parameter; 5] = [
+const DEVICES: &[Word] = &[
+    Word {
+        word: "auto",
+        text: "its RDMA device if it has one that takes raw packets, else AF_XDP",
+    },
+    Word {
+        word: "xdp",
+        text: "AF_XDP",
+    },
+    Word {
+        word: "verbs",
+        text: "its RDMA device",
+    },
+];
+
+pub(super) const PARAMETERS: [Parameter; 6] = [
+    Parameter::new(
+        "VMA_DEVICE",
+        "Device",
+        Kind::Word {
+            default: "auto",
+            words: DEVICES,
+        },
+    )
+    .about(
+        "By what packets pass the kernel on an interface.",
+        "RDMA devices are those of libibverbs.so.1, which is loaded if the kernel has one or verbs is \
+         asked for. With verbs, an interface without one is not accelerated.",
+    ),
     Parameter::new(
         "VMA_XDP_MODE",
         "XDP mode",

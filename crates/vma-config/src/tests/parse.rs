@@ -350,12 +350,12 @@ fn the_file_of_the_rules_is_expected_where_a_variable_says() {
 
 #[test]
 fn parameters_without_effect_say_so_at_debug_level() {
-    let (_, warning) = parse_with_warning(["VMA_TX_MAX_INLINE=100"]);
+    let (_, warning) = parse_with_warning(["VMA_BF=0"]);
     assert_warning(
         &warning,
         WarningKind::NoEffect,
         LogLevel::Debug,
-        "VMA_TX_MAX_INLINE=100 accepted, no effect yet: it concerns RDMA network cards, and there is no RDMA back-end yet",
+        "VMA_BF=0 accepted, no effect yet: it concerns RDMA network cards, whose back-end does not know it yet",
     );
     let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(

@@ -1,0 +1,234 @@
+//! The receiving completion queue, for who receives and for those who look whether packets wait:
+//! a queue can only be looked at by taking from it, so what a look has found waits here.
+//!
+//! The channel's descriptor is readable while packets may wait, or becomes so with the next
+//! completion. So who polls pays nothing for it, however many packets come. Only when the queue has
+//! been found empty some times in a row is the event taken and the next one asked for. What comes
+//! between the two raises none: then a descriptor of our own is readable instead, until the next
+//! time.
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use descriptors::OwnDescriptor;
+use dev_core::RxWatch;
+use rdma_core_sys::{ibv_wc, poll_cq, req_notify_cq};
+
+use crate::opened::Opened;
+
+/// Completions that are taken at once.
+pub(crate) const BATCH: usize = 32;
+/// Looks in vain after which the event is taken: a system call. A thread that sleeps makes as many.
+const LOOKS_IN_VAIN: u32 = 64;
+
+/// What has been taken from the queue and is not used yet.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    completions: [ibv_wc; BATCH],
+    first: usize,
+    end: usize,
+    /// Completions have come since the last event was asked for: it is there, or on its way.
+    has_event: bool,
+    looks_in_vain: u32,
+    /// So the descriptor of our own is readable.
+    came_without_event: bool,
+}
+
+/// The queue, for one user at a time.
+#[derive(Debug)]
+pub(crate) struct Completions {
+    pub(crate) device: Arc<Opened>,
+    /// The descriptor of our own.
+    pub(crate) own_event: Arc<OwnDescriptor>,
+    is_used: AtomicBool,
+    /// How many have been used.
+    place: AtomicU32,
+    taken: UnsafeCell<Taken>,
+}
+
+// SAFETY: what is in the cell is used under the flag only, see `Use`.
+unsafe impl Sync for Completions {}
+
+/// The use of the queue.
+#[derive(Debug)]
+pub(crate) struct Use<'a>(&'a Completions);
+
+impl Deref for Use<'_> {
+    type Target = Taken;
+
+    fn deref(&self) -> &Taken {
+        // SAFETY: the flag is this user's.
+        unsafe { &*self.0.taken.get() }
+    }
+}
+
+impl DerefMut for Use<'_> {
+    fn deref_mut(&mut self) -> &mut Taken {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.taken.get() }
+    }
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.is_used.store(false, Ordering::Release);
+    }
+}
+
+impl Completions {
+    pub(crate) fn new(device: Arc<Opened>) -> io::Result<Self> {
+        // SAFETY: makes a descriptor.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just made.
+        let own_event = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            device,
+            own_event: Arc::new(OwnDescriptor::new(own_event)),
+            is_used: AtomicBool::new(false),
+            place: AtomicU32::new(0),
+            taken: UnsafeCell::new(Taken {
+                completions: [ibv_wc::default(); BATCH],
+                first: 0,
+                end: 0,
+                has_event: false,
+                looks_in_vain: 0,
+                came_without_event: false,
+            }),
+        })
+    }
+
+    #[inline]
+    fn try_use(&self) -> Option<Use<'_>> {
+        (!self.is_used.swap(true, Ordering::Acquire)).then(|| Use(self))
+    }
+
+    /// For who receives, alone (under the ring's lock): nobody else has it for longer than a look.
+    #[inline]
+    pub(crate) fn use_it(&self) -> Use<'_> {
+        loop {
+            if let Some(used) = self.try_use() {
+                return used;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// So many more were used.
+    #[inline]
+    pub(crate) fn count(&self, used: usize) {
+        let place = self.place.load(Ordering::Relaxed);
+        self.place
+            .store(place.wrapping_add(used as u32), Ordering::Relaxed);
+    }
+}
+
+impl Use<'_> {
+    /// The next completion.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<ibv_wc> {
+        if self.first == self.end && !self.take() {
+            return None;
+        }
+        let next = self.completions[self.first];
+        self.first += 1;
+        Some(next)
+    }
+
+    /// Whether there are any.
+    #[inline]
+    fn take(&mut self) -> bool {
+        if self.poll() {
+            return true;
+        }
+        if !self.has_event {
+            return false;
+        }
+        self.looks_in_vain += 1;
+        self.looks_in_vain >= LOOKS_IN_VAIN && self.ask_for_event()
+    }
+
+    #[inline]
+    fn poll(&mut self) -> bool {
+        let cq = self.0.device.receive_cq;
+        let room = self.completions.as_mut_ptr();
+        // SAFETY: the queue is live, its one user is this, and there is room for so many.
+        let count = unsafe { poll_cq(cq, BATCH as i32, room) };
+        // A queue that has failed has none.
+        let count = usize::try_from(count).unwrap_or(0).min(BATCH);
+        (self.first, self.end) = (0, count);
+        if count > 0 {
+            self.has_event = true;
+            self.looks_in_vain = 0;
+        }
+        count > 0
+    }
+
+    /// Takes the event that is there and asks for the next. Returns whether completions have come
+    /// before that was done.
+    #[cold]
+    fn ask_for_event(&mut self) -> bool {
+        self.looks_in_vain = 0;
+        if std::mem::take(&mut self.came_without_event) {
+            let mut count = 0_u64;
+            let number = self.0.own_event.as_raw_fd();
+            // SAFETY: the buffer is as long as it says.
+            unsafe { libc::syscall(libc::SYS_read, number, &raw mut count, size_of::<u64>()) };
+        }
+        let device = Arc::clone(&self.0.device);
+        device.refresh_channel();
+        let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the channel is live, and does not block.
+        let none = unsafe {
+            (device.verbs.ibv_get_cq_event)(device.channel, &raw mut cq, &raw mut context)
+        };
+        if none != 0 {
+            // It is on its way, or the queue has not needed the one that was asked for.
+            return false;
+        }
+        // SAFETY: the event was of this queue, the channel's only one.
+        unsafe { (device.verbs.ibv_ack_cq_events)(device.receive_cq, 1) };
+        // SAFETY: the queue is live.
+        unsafe { req_notify_cq(device.receive_cq) };
+        self.has_event = false;
+        if !self.poll() {
+            return false;
+        }
+        self.came_without_event = true;
+        let count = 1_u64;
+        let number = self.0.own_event.as_raw_fd();
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_write, number, &raw const count, size_of::<u64>()) };
+        true
+    }
+}
+
+/// Sees from outside whether packets wait.
+#[derive(Debug)]
+pub struct VerbsWatch {
+    completions: Arc<Completions>,
+}
+
+impl VerbsWatch {
+    pub(crate) fn new(completions: Arc<Completions>) -> Self {
+        Self { completions }
+    }
+}
+
+impl RxWatch for VerbsWatch {
+    fn waiting(&self) -> Option<u32> {
+        let place = &self.completions.place;
+        let Some(mut used) = self.completions.try_use() else {
+            // Somebody receives.
+            return Some(place.load(Ordering::Relaxed));
+        };
+        let has_any = used.first < used.end || used.take();
+        has_any.then(|| place.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,200 @@
+//! Opens an interface's RDMA device.
+
+use std::sync::{Arc, OnceLock};
+
+use dev_core::{
+    Backend, FramePool, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide, RingsMax,
+};
+use rdma_core_sys::{Verbs, ibv_device_attr};
+
+use crate::completions::{Completions, VerbsWatch};
+use crate::find::{has_any, with_device_of};
+use crate::opened::{Failure, Opened};
+use crate::receive::VerbsRx;
+use crate::send::{SendQueue, VerbsKick, VerbsTx};
+use crate::steering::VerbsSteering;
+
+/// What is in front of an IP packet: addresses, type, and perhaps a tag.
+const LINK_BYTES: u32 = 18;
+
+/// How large the queues are.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSizes {
+    /// Frames that wait for packets, at most.
+    pub receive: u32,
+    /// Frames that are collected before they are given to the device.
+    pub receive_batch: u32,
+    /// Frames on their way out, at most.
+    pub send: u32,
+    /// Frames after which the device says that they are gone.
+    pub send_batch: u32,
+    /// Bytes of the longest frame that is copied into the send queue.
+    pub inline_max: u32,
+}
+
+impl QueueSizes {
+    /// What a device can of it.
+    pub(crate) fn within(self, limits: &ibv_device_attr) -> Self {
+        let known = |limit: i32| u32::try_from(limit).ok().filter(|limit| *limit > 0);
+        let most = known(limits.max_qp_wr).unwrap_or(u32::MAX);
+        let most = most.min(known(limits.max_cqe).unwrap_or(u32::MAX));
+        let receive = self.receive.clamp(16, most.max(16));
+        let send = self.send.clamp(16, most.max(16));
+        Self {
+            receive,
+            receive_batch: self.receive_batch.clamp(1, receive / 2),
+            send,
+            send_batch: self.send_batch.clamp(1, send / 2),
+            ..self
+        }
+    }
+}
+
+/// The verbs back-end.
+#[derive(Debug)]
+pub struct VerbsBackend {
+    sizes: QueueSizes,
+    prepares_fork: bool,
+    library: OnceLock<Option<Verbs>>,
+}
+
+impl VerbsBackend {
+    /// A back-end with queues of this size. `prepares_fork`: the verbs library keeps what it shares
+    /// with devices out of forked children.
+    pub fn new(sizes: QueueSizes, prepares_fork: bool) -> Self {
+        Self {
+            sizes,
+            prepares_fork,
+            library: OnceLock::new(),
+        }
+    }
+
+    /// Whether it is worth while to try: the kernel knows an RDMA device.
+    pub fn has_devices(&self) -> bool {
+        has_any()
+    }
+
+    fn library(&self) -> Option<&Verbs> {
+        let load = || {
+            let verbs = Verbs::load()
+                .inspect_err(|missing| log::debug!("no RDMA devices: {missing}"))
+                .ok()?;
+            if self.prepares_fork {
+                // Recent kernels need no preparation, and say so.
+                // SAFETY: no device is open.
+                unsafe { (verbs.ibv_fork_init)() };
+            }
+            Some(verbs)
+        };
+        self.library.get_or_init(load).as_ref()
+    }
+}
+
+/// The largest IP packet in bytes that a frame holds.
+fn mtu_max(pool: &FramePool) -> u32 {
+    u32::from(pool.frame_bytes()) - LINK_BYTES
+}
+
+fn without(what: String, remedy: &'static str) -> OpenError {
+    OpenError {
+        what,
+        remedy,
+        locked_memory: false,
+        held: false,
+    }
+}
+
+fn failed(name: &str, failure: &Failure) -> OpenError {
+    let Failure { what, error } = failure;
+    let refused = error.raw_os_error();
+    OpenError {
+        what: format!("RDMA device {name}: {what}: {error}"),
+        remedy: match refused {
+            Some(libc::ENOMEM) => "raise the limit of locked memory (ulimit -l)",
+            Some(libc::EPERM) => "give the program CAP_NET_RAW",
+            _ => "VMA_DEVICE=xdp takes AF_XDP instead",
+        },
+        locked_memory: refused == Some(libc::ENOMEM),
+        held: false,
+    }
+}
+
+impl Backend for VerbsBackend {
+    type Rx = VerbsRx;
+    type Watch = VerbsWatch;
+    type Tx = VerbsTx;
+    type Kick = VerbsKick;
+    type Steering = VerbsSteering;
+    type Segmenter = NoSegmenter;
+
+    /// With one ring for each direction.
+    fn open(
+        &self,
+        link: &LinkSpec,
+        pool: &'static FramePool,
+        _rings: RingsMax,
+    ) -> Result<Port<Self>, OpenError> {
+        if link.mtu > mtu_max(pool) {
+            // A longer packet of a flow would have no room, and the kernel has none of a flow.
+            return Err(without(
+                format!("its MTU is above {}", mtu_max(pool)),
+                "lower the MTU, or VMA_DEVICE=xdp",
+            ));
+        }
+        let verbs = self.library().ok_or_else(|| {
+            without(
+                "there is no libibverbs.so.1".to_owned(),
+                "install libibverbs1, or VMA_DEVICE=xdp",
+            )
+        })?;
+        // SAFETY: the back-end lives as long as the process: see `Links`.
+        let verbs: &'static Verbs = unsafe { &*std::ptr::from_ref(verbs) };
+        let opened = with_device_of(verbs, &link.name, |found| {
+            Opened::open(verbs, found, pool, self.sizes)
+                .map(|opened| (opened, found.name.clone()))
+                .map_err(|failure| failed(&found.name, &failure))
+        });
+        let (opened, name) = opened.unwrap_or_else(|| {
+            Err(without(
+                "it has no RDMA device".to_owned(),
+                "VMA_DEVICE=auto takes AF_XDP then",
+            ))
+        })?;
+        let device = Arc::new(opened);
+        let completions = Completions::new(Arc::clone(&device)).map_err(|error| {
+            let what = "no descriptor for its events";
+            failed(&name, &Failure { what, error })
+        })?;
+        Ok(port(device, Arc::new(completions), &name, link, pool))
+    }
+}
+
+fn port(
+    device: Arc<Opened>,
+    completions: Arc<Completions>,
+    name: &str,
+    link: &LinkSpec,
+    pool: &'static FramePool,
+) -> Port<VerbsBackend> {
+    let description = format!("verbs {name}");
+    let wait_fds = [&device.events, &completions.own_event];
+    let queue = Arc::new(SendQueue::new(Arc::clone(&device), pool));
+    Port {
+        receivers: vec![ReceivingSide {
+            wait_fds: wait_fds.map(Arc::clone).to_vec(),
+            watch: VerbsWatch::new(Arc::clone(&completions)),
+            rx: VerbsRx::new(completions, pool),
+            queues: 1,
+        }],
+        senders: vec![(VerbsTx::new(Arc::clone(&queue)), VerbsKick::new(queue))],
+        steering: VerbsSteering::new(device, link.mac),
+        segmenter: None,
+        partial_checksums: false,
+        description,
+        mtu_max: mtu_max(pool),
+        merging: Merging::None,
+        note: String::new(),
+        queues: 1,
+        set_option: None,
+    }
+}

@@ -1,0 +1,206 @@
+//! Which flows the device has rules for.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dev_core::{Flow, Steering, at_any_address};
+use rdma_core_sys::{create_flow, destroy_flow, ibv_flow};
+
+use crate::opened::Opened;
+use crate::rule::Rule;
+
+/// The rules of an interface.
+#[derive(Debug)]
+pub struct VerbsSteering {
+    steered: Mutex<Steered>,
+}
+
+/// The provider's object of a rule.
+#[derive(Debug)]
+struct Handle(*mut ibv_flow);
+
+// SAFETY: it is used under the lock only.
+unsafe impl Send for Handle {}
+
+#[derive(Debug)]
+struct Steered {
+    device: Arc<Opened>,
+    mac: [u8; 6],
+    flows: HashSet<Flow>,
+    addresses: HashSet<IpAddr>,
+    /// Of flows at one address each.
+    rules: HashMap<Flow, Handle>,
+}
+
+impl VerbsSteering {
+    pub(crate) fn new(device: Arc<Opened>, mac: [u8; 6]) -> Self {
+        Self {
+            steered: Mutex::new(Steered {
+                device,
+                mac,
+                flows: HashSet::new(),
+                addresses: HashSet::new(),
+                rules: HashMap::new(),
+            }),
+        }
+    }
+
+    fn steered(&self) -> MutexGuard<'_, Steered> {
+        self.steered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Flow label and scope do not count.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}
+
+fn is_at_any(flow: &Flow) -> bool {
+    flow.local.ip().is_unspecified() && flow.peer.is_none()
+}
+
+impl Steered {
+    /// The flows at one address each that a flow stands for.
+    fn rules_of(&self, flow: &Flow) -> Vec<Flow> {
+        let at = |address| Flow {
+            local: SocketAddr::new(address, flow.local.port()),
+            peer: flow.peer.map(plain),
+            ..*flow
+        };
+        if !is_at_any(flow) {
+            return vec![at(flow.local.ip())];
+        }
+        let is_of_version = |address: &&IpAddr| address.is_ipv4() == flow.local.is_ipv4();
+        let addresses = self.addresses.iter().filter(is_of_version);
+        addresses.map(|address| at(*address)).collect()
+    }
+
+    /// Whether any flow needs the rule.
+    fn is_needed(&self, rule: &Flow) -> bool {
+        let any = Flow {
+            local: at_any_address(rule.local),
+            ..*rule
+        };
+        self.flows.contains(rule)
+            || rule.peer.is_none()
+                && self.flows.contains(&any)
+                && self.addresses.contains(&rule.local.ip())
+    }
+
+    fn create(&mut self, flow: &Flow) -> io::Result<()> {
+        if self.rules.contains_key(flow) {
+            return Ok(());
+        }
+        self.device.refresh_numbers();
+        let mut rule = Rule::new(flow, self.mac, self.device.port);
+        // SAFETY: the queue pair is live, and the rule is followed by what it asks.
+        let handle = unsafe { create_flow(self.device.qp, rule.as_mut_ptr()) };
+        if handle.is_null() {
+            return Err(io::Error::last_os_error());
+        }
+        self.rules.insert(*flow, Handle(handle));
+        Ok(())
+    }
+
+    fn destroy(&mut self, flow: &Flow) -> io::Result<()> {
+        let Some(Handle(handle)) = self.rules.remove(flow) else {
+            return Ok(());
+        };
+        self.device.refresh_numbers();
+        // SAFETY: it comes from `create_flow`, and was taken out of the table.
+        match unsafe { destroy_flow(handle) } {
+            0 => Ok(()),
+            errno => Err(io::Error::from_raw_os_error(errno.abs())),
+        }
+    }
+
+    fn destroy_unneeded(&mut self, rules: &[Flow]) -> io::Result<()> {
+        let mut result = Ok(());
+        for rule in rules {
+            if !self.is_needed(rule) {
+                result = self.destroy(rule).and(result);
+            }
+        }
+        result
+    }
+}
+
+fn known(flow: &Flow) -> Flow {
+    Flow {
+        local: plain(flow.local),
+        peer: flow.peer.map(plain),
+        ..*flow
+    }
+}
+
+impl Steering for VerbsSteering {
+    fn add(&self, flow: &Flow) -> io::Result<()> {
+        let mut steered = self.steered();
+        let flow = known(flow);
+        steered.flows.insert(flow);
+        for rule in steered.rules_of(&flow) {
+            steered.create(&rule)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, flow: &Flow) -> io::Result<()> {
+        let mut steered = self.steered();
+        let flow = known(flow);
+        let rules = steered.rules_of(&flow);
+        steered.flows.remove(&flow);
+        steered.destroy_unneeded(&rules)
+    }
+
+    fn set_addresses(&self, now: &[IpAddr]) -> io::Result<()> {
+        let mut steered = self.steered();
+        steered.addresses = now.iter().copied().collect();
+        let rules: Vec<_> = steered.rules.keys().copied().collect();
+        let removed = steered.destroy_unneeded(&rules);
+        let at_any = steered.flows.iter().filter(|flow| is_at_any(flow));
+        let at_any: Vec<_> = at_any.copied().collect();
+        for flow in at_any {
+            for rule in steered.rules_of(&flow) {
+                // Without a rule packets to it are the kernel's.
+                let _ = steered.create(&rule);
+            }
+        }
+        removed
+    }
+
+    fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        let mut steered = self.steered();
+        steered.mac = mac;
+        let rules: Vec<_> = steered.rules.keys().copied().collect();
+        for rule in rules {
+            steered.destroy(&rule)?;
+            steered.create(&rule)?;
+        }
+        Ok(())
+    }
+
+    fn rest_if_unused(&self) {}
+
+    fn is_resting(&self) -> bool {
+        false
+    }
+
+    fn has_flows(&self) -> bool {
+        !self.steered().flows.is_empty()
+    }
+
+    fn give_back(&self) {
+        let mut steered = self.steered();
+        steered.flows.clear();
+        let rules: Vec<_> = steered.rules.keys().copied().collect();
+        for rule in rules {
+            let _ = steered.destroy(&rule);
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,50 @@
+//! System calls past the C library, whose functions the library under test replaces.
+
+use std::io;
+
+use libc::c_long;
+
+/// Above the descriptors that programs have.
+const LOWEST_NUMBER: i32 = 700;
+
+/// Evaluates to the result, or the error.
+macro_rules! call {
+    ($number:expr $(, $argument:expr)*) => {{
+        // SAFETY: the arguments are as the system call's manual page says.
+        let result = unsafe { libc::syscall($number $(, $argument)*) };
+        $crate::sys::check(result)
+    }};
+}
+pub(crate) use call;
+
+pub(crate) fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// The same descriptor out of the program's way.
+pub(crate) fn out_of_the_way(fd: c_long) -> io::Result<i32> {
+    let moved = call!(
+        libc::SYS_fcntl,
+        fd,
+        libc::F_DUPFD_CLOEXEC,
+        LOWEST_NUMBER as c_long
+    )?;
+    call!(libc::SYS_close, fd)?;
+    Ok(i32::try_from(moved).unwrap_or(-1))
+}
+
+pub(crate) fn event(flags: i32) -> io::Result<i32> {
+    out_of_the_way(call!(libc::SYS_eventfd2, 0, flags | libc::EFD_CLOEXEC)?)
+}
+
+/// Where it cannot be written nobody reads.
+pub(crate) fn write(fd: i32, bytes: &[u8]) {
+    let _ = call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len());
+}
+
+pub(crate) fn close(fd: i32) {
+    let _ = call!(libc::SYS_close, fd);
+}

@@ -1,0 +1,111 @@
+//! Datagrams by the queue pairs of an RDMA device, an emulated one.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use crate::exchange::{Preloaded, exchange_on};
+use testkit::{
+    Accelerated, Namespaces, Pair, SOON, emulated_verbs, or_skip, panic_unless_paused, preloaded,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn exchange(preloaded: Preloaded, further: &[(&str, &str)]) {
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::pair());
+        pair.make_wire();
+        let device = emulated_verbs().unwrap();
+        let device = device.iter().map(|(name, value)| (*name, value.as_str()));
+        let environment: Vec<_> = device.chain(further.iter().copied()).collect();
+        exchange_on(&pair, preloaded, 2_000, &environment, TIMEOUT);
+    });
+}
+
+const BOTH: Preloaded = Preloaded {
+    driver: true,
+    reflector: true,
+};
+
+#[test]
+fn verbs_on_both_sides() {
+    exchange(BOTH, &[]);
+}
+
+#[test]
+fn verbs_and_a_kernel_peer() {
+    let reflector = Preloaded {
+        driver: false,
+        reflector: true,
+    };
+    exchange(reflector, &[]);
+}
+
+#[test]
+fn verbs_without_inline_data() {
+    exchange(BOTH, &[("VMA_TX_MAX_INLINE", "0")]);
+}
+
+#[test]
+fn verbs_with_short_queues() {
+    let queues = [
+        ("VMA_TX_WRE", "16"),
+        ("VMA_TX_WRE_BATCHING", "4"),
+        ("VMA_RX_WRE", "256"),
+        ("VMA_RX_WRE_BATCHING", "8"),
+    ];
+    exchange(BOTH, &queues);
+}
+
+/// A device that takes no rule leaves its packets to the kernel, and says why.
+#[test]
+fn what_the_device_refuses_is_the_kernels() {
+    for (fault, words) in [
+        ("no-raw-packets", "no queue pair of raw packets"),
+        ("no-flows", "cannot steer"),
+    ] {
+        let pair = or_skip!(Namespaces::pair());
+        let mut command = preloaded(&pair.b, &testkit::c_program("echo")).unwrap();
+        command
+            .args([&Pair::ADDRESS_B.to_string(), "7941"])
+            .envs(emulated_verbs().unwrap())
+            .env("EMULATED_VERBS_FAULT", fault);
+        let mut server = Accelerated::start(command).unwrap();
+        let _input = server.process().stdin();
+        assert!(server.process().wait_for_output("ready", SOON));
+        let client = pair
+            .a
+            .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+            .unwrap();
+        client.set_read_timeout(Some(SOON)).unwrap();
+        client.send_to(b"hello", (Pair::ADDRESS_B, 7941)).unwrap();
+        let mut answer = [0; 5];
+        client.recv(&mut answer).unwrap();
+        assert_eq!((answer, server.packets()), (*b"hello", 0), "{fault}");
+        let log = server.process().stderr();
+        assert!(log.contains(words), "{fault}: {log}");
+    }
+}
+
+/// The emulated device is worth nothing if it lets pass what a real one suffers from.
+#[test]
+fn the_emulated_device_ends_who_abuses_it() {
+    or_skip!(testkit::needs::require(&["header:infiniband/verbs.h"]));
+    let pair = or_skip!(Namespaces::pair());
+    let program = testkit::c_program_with("verbs_abuse", &["-libverbs"]);
+    for (what, words) in [
+        ("nothing", None),
+        ("unregistered", Some("not registered")),
+        ("reused", Some("the device has it")),
+        ("overrun", Some("completion queue is full")),
+    ] {
+        let mut command = pair.a.command(&program);
+        command.arg(what).envs(emulated_verbs().unwrap());
+        let ended = command.output().unwrap();
+        let log = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.success(), words.is_none(), "{what}: {log}");
+        assert!(
+            words.is_none_or(|words| log.contains(words)),
+            "{what}: {log}"
+        );
+    }
+}
