@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 
 use dev_core::{
     Admission, Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port,
@@ -60,6 +61,7 @@ macro_rules! port {
             note: port.note,
             queues: port.queues,
             set_option: port.set_option,
+            raw_sockets: port.raw_sockets,
         }
     }};
 }
@@ -128,6 +130,10 @@ impl Backend for Devices {
         }
         let joined = self.xdp.join(link, pool, rings)?;
         Some(joined.map(of_xdp))
+    }
+
+    fn has_broker(&self) -> bool {
+        self.choice != DeviceChoice::Verbs && self.xdp.has_broker()
     }
 
     fn threads(&self) -> u32 {
@@ -205,6 +211,22 @@ impl Kick for OneOf<XdpKick, VerbsKick> {
 impl Steering for OneOf<XdpSteering, VerbsSteering> {
     fn add(&self, flow: &Flow) -> io::Result<()> {
         of_either!(self, it => it.add(flow))
+    }
+
+    fn join(&self, flow: &Flow, socket: BorrowedFd<'_>) -> io::Result<()> {
+        of_either!(self, it => it.join(flow, socket))
+    }
+
+    fn is_joint(&self) -> bool {
+        of_either!(self, it => it.is_joint())
+    }
+
+    fn have_joined(&self, flow: &Flow, inodes: &[u64]) -> bool {
+        of_either!(self, it => it.have_joined(flow, inodes))
+    }
+
+    fn settle(&self) {
+        of_either!(self, it => it.settle());
     }
 
     fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {

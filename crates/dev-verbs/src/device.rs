@@ -196,5 +196,6 @@ fn port(
         note: String::new(),
         queues: 1,
         set_option: None,
+        raw_sockets: Vec::new(),
     }
 }
