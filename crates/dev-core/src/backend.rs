@@ -161,8 +161,8 @@ pub struct Port<B: Backend> {
     pub queues: u32,
     /// The broker's, if it is a broker's interface.
     pub set_option: Option<SetOption>,
-    /// Raw sockets of IPv4 and, if there are two, of IPv6, for packets to this host: for a process that
-    /// may open none.
+    /// Raw sockets of IPv4 and, if there are two, of IPv6, for packets to this host: for a process
+    /// that may open none.
     pub raw_sockets: Vec<OwnDescriptor>,
 }
 

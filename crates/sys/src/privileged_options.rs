@@ -10,9 +10,9 @@ use super::Errno;
 /// Stands for no option: the socket is to be bound to the address of a listener of this process's.
 pub const BIND: c_int = 200;
 
-/// Sets an option of a socket to a value: `TCP_REPAIR`, a route that loses all packets, `SO_ATTACH_FILTER` to instructions of eight
-/// octets, or [`BIND`] to a `struct sockaddr`. An error is the system's, or `EPERM` where nobody
-/// can.
+/// Sets an option of a socket to a value: `TCP_REPAIR`, a route that loses all packets,
+/// `SO_ATTACH_FILTER` to instructions of eight octets, or [`BIND`] to a `struct sockaddr`. An error
+/// is the system's, or `EPERM` where nobody can.
 type Helper = Box<dyn Fn(BorrowedFd<'_>, c_int, &[u8]) -> Result<(), Errno> + Send + Sync>;
 
 static HELPER: RwLock<Option<Helper>> = RwLock::new(None);

@@ -27,7 +27,6 @@ mod owner;
 mod wildcard;
 
 use checks::{check_group_mac, check_source, check_transport};
-use decision::{decide, flows_of_port};
 pub(super) use layout::PROTOCOL_TCP;
 use layout::*;
 
@@ -310,7 +309,7 @@ fn assemble(
     a.store(U64, R10, PORT_KEY, R8);
     look_up(&mut a, maps.v4().ports.all_fd(), PORT_KEY);
     a.jump_if(R0, Equal, 0, not_for_all);
-    let flows = flows_of_port(&mut a, matched, with_exemptions);
+    let flows = decision::flows_of_port(&mut a, matched, with_exemptions);
 
     // Is this one of the flows?
     a.place(not_for_all);
@@ -318,7 +317,7 @@ fn assemble(
     a.place(flows);
     put_flow_key(&mut a, R7);
     look_up(&mut a, maps.v4().flows_fd(), FLOW_KEY);
-    decide(&mut a, owners, group::V4, matched, pass);
+    decision::decide(&mut a, owners, group::V4, matched, pass);
     a.jump_if(R0, Equal, 0, pass);
 
     a.place(with_options);

@@ -1,11 +1,12 @@
 //! The part of the XDP program that looks at IPv6.
 
 use super::super::maps::V6Tables;
+use super::decision::{decide, flows_of_port};
 use super::owner::Owners;
 use super::{
     Assembler, Capacity, Equal, Greater, KeyShifts, Label, Less, NotEqual, R0, R1, R2, R6, R7, R8,
     R9, R10, SLOT_INDEX, U8, U16, U32, U64, V6_FLOW_KEY, V6_PORT_KEY, check_transport, context,
-    decide, flows_of_port, in_memory, look_up, wildcard,
+    in_memory, look_up, wildcard,
 };
 
 /// Jumps to `pass` with a frame that is not ours, and goes on or jumps to `matched` with one that

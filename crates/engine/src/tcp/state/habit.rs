@@ -24,9 +24,9 @@ pub(in crate::tcp) struct Habit {
 const WORTHWHILE: u64 = 10;
 /// So many must have returned.
 const RETURNED_MIN: u32 = 4;
-/// The same of those that the program ends itself. A connection of one request is served 0.5 to 0.95
-/// times as fast as by the kernel; where a broker does for the process what takes rights, it is
-/// asked four times, which takes 260 us.
+/// The same of those that the program ends itself. A connection of one request is served 0.5 to
+/// 0.95 times as fast as by the kernel; where a broker does for the process what takes rights, it
+/// is asked four times, which takes 260 us.
 const WORTHWHILE_TO_ITS_END: u64 = 30;
 /// So many short ones in a second are not a monitor's.
 const SHORT_MIN: u32 = 100;
