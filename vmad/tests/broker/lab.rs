@@ -104,9 +104,6 @@ impl Lab {
         command.args(more);
         command.env("LD_PRELOAD", library);
         command.env("VMA_BROKER", self.directory.path().join("socket"));
-        if let Ok(level) = std::env::var("LAB_TRACE") {
-            command.env("VMA_TRACELEVEL", level);
-        }
         // Other users leave theirs there, too.
         open_to_all(&testkit::statistics_directory());
         let mut server = Accelerated::start(command).unwrap();
@@ -185,9 +182,16 @@ impl Lab {
     /// One whose so many children accept from the listener that it has opened, and which they are.
     pub(crate) fn prefork_server(&self, port: u16, workers: usize) -> (Accelerated, Vec<u32>) {
         let mut server = self.start(&["python3"], port, &["workers", &workers.to_string()]);
-        let output = server.process().stdout();
-        let words = output.split_whitespace().filter_map(|it| it.parse().ok());
-        (server, words.collect())
+        let mut pids: Vec<u32> = Vec::new();
+        // The line may come in parts.
+        let is_whole = || {
+            let output = server.process().stdout();
+            let words = output.split_whitespace();
+            pids = words.filter_map(|it| it.parse().ok()).collect();
+            pids.len() == workers && output.ends_with('\n')
+        };
+        assert!(testkit::eventually(START, is_whole));
+        (server, pids)
     }
 
     /// One without the library.
