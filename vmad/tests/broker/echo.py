@@ -35,7 +35,6 @@ if sys.argv[3:4] == ["workers"]:
             time.sleep(1)
     # As a worker that is told to end: what it has is served, what it has not accepted is others'.
     def leave(*_):
-        listener.close()
         ends.append(True)
 
     ends = []
@@ -50,7 +49,9 @@ if sys.argv[3:4] != ["workers"]:
     print("ready", flush=True)
     ends = []
 while not ends or streams:
-    for ready in select.select([*([] if ends else [listener]), *streams], [], [], 0.2 if ends else None)[0]:
+    if ends:
+        listener.close()
+    for ready in select.select([*([] if ends else [listener]), *streams], [], [], 0.1)[0]:
         if ready is datagrams:
             data, peer = datagrams.recvfrom(65536)
             datagrams.sendto(data, peer)
