@@ -62,7 +62,7 @@ pub use process::{
 };
 pub use raw_socket::RawSocket;
 pub use rights::{
-    Capabilities, Raised, become_like, capabilities, secure_bits, users, with_rights,
+    CAP_NET_ADMIN, Capabilities, Raised, become_like, capabilities, secure_bits, users, with_rights,
 };
 pub use routes::{first_address, source_towards};
 pub use scheduling::{

@@ -21,6 +21,9 @@ struct Part {
     inheritable: u32,
 }
 
+/// What `TCP_REPAIR` takes, to begin it and to end it (<linux/capability.h>).
+pub const CAP_NET_ADMIN: u32 = 12;
+
 /// Sets of capabilities, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {

@@ -2,13 +2,13 @@
 //! leave (credentials(7), capabilities(7)). Decisions only: what is in force is asked for
 //! elsewhere.
 
+use sys::CAP_NET_ADMIN;
+
 /// A user that a call leaves as it is.
 pub const UNCHANGED: u32 = u32::MAX;
 
 const CAP_SETUID: u32 = 7;
 const CAP_SETPCAP: u32 = 8;
-/// What `TCP_REPAIR` takes, to begin it and to end it.
-const CAP_NET_ADMIN: u32 = 12;
 
 /// `SECBIT_NO_SETUID_FIXUP` and `SECBIT_KEEP_CAPS` of include/uapi/linux/securebits.h.
 const NO_SETUID_FIXUP: u32 = 1 << 2;

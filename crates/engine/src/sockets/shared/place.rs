@@ -66,7 +66,8 @@ impl Shared {
             }
             let is_called = self.channel.is_some_and(WakeChannel::wake);
             // When it has ended, the kernel has its flows.
-            let is_running = process.cast_signed() < 0 || sys::is_running(process.cast_signed());
+            let is_running =
+                !SharedSocket::is_process(process) || sys::is_running(process.cast_signed());
             if !is_called || !is_running || sys::now_nsec() >= deadline {
                 // Nobody waits for it again.
                 self.end_adoption(process);

@@ -108,25 +108,7 @@ impl SharedSocket {
         process: u32,
         lives: impl FnOnce(u32) -> bool,
     ) -> bool {
-        let known = self.taker.load(Ordering::Acquire);
-        let before = (known & u64::from(u32::MAX)) as u32;
-        let is_free = match ((known >> 32) as u32).cmp(&generation) {
-            std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Equal => {
-                before == 0 || before == process || (before != SEVERAL && !lives(before))
-            }
-            std::cmp::Ordering::Greater => false,
-        };
-        let word = taker_word(generation, process);
-        let taken = is_free
-            && self
-                .taker
-                .compare_exchange(known, word, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok();
-        if !taken {
-            self.mark_taken_by_several(generation);
-        }
-        taken
+        self.begin(generation, process, lives)
     }
 
     /// The same of one that goes on beside others that do so together. `false`: another process has
@@ -136,25 +118,25 @@ impl SharedSocket {
         generation: u32,
         lives: impl FnOnce(u32) -> bool,
     ) -> bool {
+        self.begin(generation, TOGETHER, lives)
+    }
+
+    /// `taker`: a process, or [`TOGETHER`].
+    fn begin(&self, generation: u32, taker: u32, lives: impl FnOnce(u32) -> bool) -> bool {
         let known = self.taker.load(Ordering::Acquire);
         let before = (known & u64::from(u32::MAX)) as u32;
-        let word = taker_word(generation, TOGETHER);
-        if known == word {
-            return true;
-        }
         let is_free = match ((known >> 32) as u32).cmp(&generation) {
             std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Equal => before == 0 || (before != SEVERAL && !lives(before)),
+            std::cmp::Ordering::Equal => {
+                before == 0 || before == taker || (before < TOGETHER && !lives(before))
+            }
             std::cmp::Ordering::Greater => false,
         };
-        let taken = is_free
-            && match self
-                .taker
-                .compare_exchange(known, word, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => true,
-                Err(now) => now == word,
-            };
+        let word = taker_word(generation, taker);
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let exchange = || self.taker.compare_exchange(known, word, set, get);
+        // Another may just have begun the same.
+        let taken = is_free && exchange().map_or_else(|now| now == word, |_| true);
         if !taken {
             self.mark_taken_by_several(generation);
         }
@@ -234,6 +216,11 @@ impl SharedSocket {
         let ended = self.adopter.fetch_update(set, get, less);
         sys::futex_wake_all(&self.adopter);
         ended.is_ok_and(|before| before > PARTS + 1)
+    }
+
+    /// Whether what [`adopter`](Self::adopter) says is a process.
+    pub(crate) fn is_process(adopter: u32) -> bool {
+        adopter < PARTS
     }
 
     /// The process that has the packets of a socket that it has inherited, or those that have.

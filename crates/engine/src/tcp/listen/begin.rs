@@ -18,7 +18,7 @@ use crate::tcp::listen::Listening;
 use crate::tcp::listen::place::{Place, WaysIn};
 use crate::tcp::listen::places::ways_in;
 use crate::tcp::listen::settling::SETTLING;
-use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
+use crate::tcp::listen::shared::detail_of;
 use crate::tcp::options;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::habit::Habit;
@@ -85,8 +85,7 @@ impl<S: TcpStack> TcpSocket<S> {
         if let Err(reason) = begun {
             let detail = match reason {
                 Reason::RightsGone => self.globals.rights_went().unwrap_or_default(),
-                Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
-                _ => "",
+                _ => detail_of(reason, fd),
             };
             if reason.passes() {
                 return self.wait_for_interface(host, fd, (local, does_share), reason);

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use ::tcp::Instant;
-use dev_core::{Flow, Protocol};
 
 use crate::sockets::host::Host;
 use crate::sockets::stack::Stack;
 use crate::tcp::listen::Listening;
-use crate::tcp::listen::returning::{admit, has_room};
+use crate::tcp::listen::returning::{admit, flow_of, has_room};
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// A program that does nothing but serve accepts within that.
@@ -59,12 +58,7 @@ impl<S: TcpStack> TcpSocket<S> {
             };
             drop(role);
             admit(host, Some(self.fd()), &*admission, *stream);
-            let (local, peer) = key;
-            let flow = Flow {
-                protocol: Protocol::Tcp,
-                local,
-                peer: Some(peer),
-            };
+            let flow = flow_of(key);
             if let Some(interface) = interface
                 && interface.exempt(&flow).is_ok()
             {

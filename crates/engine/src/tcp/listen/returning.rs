@@ -22,14 +22,13 @@ use crate::sockets::payload::Received;
 use crate::tcp::clock::now;
 use crate::tcp::listen::return_queue::Returning;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::habit::Habit;
 use crate::tcp::stream::Stream;
 use crate::tcp::to_kernel::hand_over::{packet, peers_header, send_on};
 
 /// What goes into a packet to this host itself: little enough that the kernel's buffers have room
 /// for a whole window in such packets.
 const PART_BYTES: usize = 15_000;
-/// <linux/capability.h>
-const CAP_NET_ADMIN: u32 = 12;
 /// How soon is looked again whether the kernel's queue has room.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -87,18 +86,11 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.generation() != generation {
             return;
         }
-        let is_empty = match &mut *self.role.lock() {
-            Role::Listener(listening) => {
-                listening.habit.returns(segments);
-                if !listening.habit.is_to_return() {
-                    return;
-                }
-                listening.is_empty()
-            }
-            _ => return,
-        };
-        // Nobody is reset for the sake of speed.
-        if is_empty || host.admission().is_ok() {
+        let may_leave = self.may_leave(host, |habit| {
+            habit.returns(segments);
+            habit.is_to_return()
+        });
+        if may_leave {
             hand_over::hand_over(host, self.into(), Reason::Returning, "");
         }
     }
@@ -112,23 +104,34 @@ impl<S: TcpStack> TcpSocket<S> {
         generation: u32,
         (now, segments): (Instant, u64),
     ) {
-        let is_concerned = self.is_taken_together() || sys::has_helper_for_options();
+        let is_together = self.is_taken_together();
+        let is_concerned = is_together || sys::has_helper_for_options();
         if !is_concerned || self.generation() != generation {
             return;
         }
-        match &mut *self.role.lock() {
-            Role::Listener(listening) => {
-                listening.habit.ends(now, segments);
-                if !listening.habit.is_of_short_ones() {
-                    return;
-                }
-            }
-            _ => return,
-        }
-        if (self.is_taken_together() || !may_administer()) && host.admission().is_ok() {
+        let may_leave = self.may_leave(host, |habit| {
+            habit.ends(now, segments);
+            habit.is_of_short_ones() && (is_together || !may_administer())
+        });
+        if may_leave {
             self.stops_taking_together();
             hand_over::hand_over(host, self.into(), Reason::Returning, "short connections");
         }
+    }
+
+    /// Whether the listener is to be the kernel's, as what becomes of its connections says, and
+    /// nobody is reset for the sake of speed.
+    fn may_leave(&self, host: &Host<S>, is_to_leave: impl FnOnce(&mut Habit) -> bool) -> bool {
+        let mut role = self.role.lock();
+        let Role::Listener(listening) = &mut *role else {
+            return false;
+        };
+        if !is_to_leave(&mut listening.habit) {
+            return false;
+        }
+        let is_empty = listening.is_empty();
+        drop(role);
+        is_empty || host.admission().is_ok()
     }
 
     /// Gives the kernel those connections whose handshake is over, as far as its queue has room.
@@ -294,10 +297,10 @@ impl<S: TcpStack> TcpSocket<S> {
 
 /// Whether nobody has to be asked for what takes rights.
 fn may_administer() -> bool {
-    sys::capabilities().is_ok_and(|it| it.effective & 1 << CAP_NET_ADMIN != 0)
+    sys::capabilities().is_ok_and(|it| it.effective & 1 << sys::CAP_NET_ADMIN != 0)
 }
 
-fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
+pub(super) fn flow_of((local, peer): (SocketAddr, SocketAddr)) -> Flow {
     Flow {
         protocol: Protocol::Tcp,
         local,

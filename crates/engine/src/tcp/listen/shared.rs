@@ -46,7 +46,7 @@ impl Sharing {
 }
 
 /// What the reason is about where a port is shared.
-pub(super) const REUSE_PORT: &str = "SO_REUSEPORT";
+const REUSE_PORT: &str = "SO_REUSEPORT";
 
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether others may listen at its address. `Err`: only the kernel can choose.
@@ -265,7 +265,15 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     true
 }
 
-pub(super) fn has_reuse_port(fd: c_int) -> bool {
+/// What a reason is about for which a listener is the kernel's.
+pub(super) fn detail_of(reason: Reason, fd: c_int) -> &'static str {
+    match reason {
+        Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
+        _ => "",
+    }
+}
+
+fn has_reuse_port(fd: c_int) -> bool {
     sys::option_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT) == Ok(1)
 }
 

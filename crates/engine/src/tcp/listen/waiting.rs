@@ -13,7 +13,7 @@ use crate::sockets::hand_over::in_parentheses;
 use crate::sockets::host::Host;
 use crate::sockets::stack::MayOpen;
 use crate::tcp::listen::begin::{Beginning, backlog_in_kernel};
-use crate::tcp::listen::shared::{REUSE_PORT, has_reuse_port};
+use crate::tcp::listen::shared::detail_of;
 use crate::tcp::socket::{TcpSocket, TcpStack};
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -93,11 +93,7 @@ impl<S: TcpStack> TcpSocket<S> {
             // The next time.
             Err(reason) if reason.passes() => {}
             Err(reason) => {
-                let detail = match reason {
-                    Reason::PortShared if has_reuse_port(fd) => REUSE_PORT,
-                    _ => "",
-                };
-                hand_over::hand_over(host, self.into(), reason, detail);
+                hand_over::hand_over(host, self.into(), reason, detail_of(reason, fd));
                 self.others_leave(host, fd);
             }
         }
