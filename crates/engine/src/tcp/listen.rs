@@ -61,8 +61,9 @@ pub(super) struct Listening<S: Stack> {
     pub(super) habit: Habit,
     /// It is the kernel's socket that listens: nobody accepts here.
     is_returning: bool,
-    /// Other processes accept from the kernel's socket, too: see [`passing_on`].
-    have_others_parts: bool,
+    /// If other processes accept from the kernel's socket, too: from when on those are
+    /// [passed on](passing_on) that wait.
+    passes_on_from: Option<Instant>,
     /// When the kernel's socket refuses what comes past it, if it does not yet.
     refuses_at: Option<Instant>,
     /// SYNs are answered also while the program does something else.
@@ -261,7 +262,7 @@ impl<S: Stack> Listening<S> {
         }
         child.stream.publish();
         child.waits_for_room = sent.is_full;
-        let passed_on_at = passing_on::due(child.ready_since, self.have_others_parts);
+        let passed_on_at = passing_on::due(child.ready_since, self.passes_on_from);
         let wake_up = child.stream.connection.poll_wake_up();
         let wake_up = wake_up.into_iter().chain(passed_on_at).min();
         outcome.wake_up = sent.earlier(wake_up, now);

@@ -136,7 +136,7 @@ impl<S: TcpStack> TcpSocket<S> {
             headers,
             habit: Habit::default(),
             is_returning: false,
-            have_others_parts: self.is_taken_together(),
+            passes_on_from: self.is_taken_together().then(now),
             refuses_at: kernel_listens.then(|| now() + SETTLING),
             _counted: counted,
         };

@@ -259,6 +259,7 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     leave_to_others(host, &listeners, &own);
     // What is not listed is closed, or does not listen yet.
     let listed: HashSet<u64> = listeners.iter().map(|it| it.inode).collect();
+    shared.strangers().retain(|inode, _| listed.contains(inode));
     let here: HashSet<u64> = sharers().map(|it| sys::inode(it.fd())).collect();
     let is_there = |inode: &u64| listed.contains(inode) || here.contains(inode);
     shared.own().retain(is_there);
