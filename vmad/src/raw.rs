@@ -41,9 +41,12 @@ impl Transmitter {
     pub(crate) fn send(&self, connection: &Connection, segment: Segment) -> io::Result<()> {
         let mut bytes = [0; packet::MAX_SENT];
         let length = packet::write(&mut bytes, connection, segment);
-        let mut to = connection.peer;
+        self.send_packet(bytes.get(..length).unwrap_or_default(), connection.peer)
+    }
+
+    /// Sends a packet that is whole to an address; the port does not count.
+    pub(crate) fn send_packet(&self, packet: &[u8], mut to: SocketAddr) -> io::Result<()> {
         to.set_port(0);
-        let packet = bytes.get(..length).unwrap_or_default();
         let socket = match (to, &self.v6) {
             (SocketAddr::V4(_), _) => &self.v4,
             (SocketAddr::V6(_), Some(v6)) => v6,

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -20,9 +21,10 @@ use rustix::net::{SendFlags, send};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Shared;
-use super::here::{Here, Raw, look};
+use super::here::{Here, look};
 use super::newcomer::{InterfaceId, Newcomer};
 use crate::log::Log;
+use crate::raw::Transmitter;
 
 const BELL: u64 = 0;
 const CONFIGURATION: u64 = 1;
@@ -106,7 +108,7 @@ fn open_and_serve(
         link,
         host,
         netconf,
-        raw: Raw::default(),
+        raw: OnceLock::new(),
         epoll,
         processes: HashMap::new(),
         next: FIRST_PROCESS,
@@ -123,7 +125,7 @@ struct Port<'a> {
     link: LinkSpec,
     host: Host,
     netconf: Netconf,
-    raw: Raw,
+    raw: OnceLock<Option<Transmitter>>,
     epoll: OwnedFd,
     processes: HashMap<u64, Served>,
     next: u64,

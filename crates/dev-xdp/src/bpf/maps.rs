@@ -12,6 +12,7 @@ use super::syscall::{Map, MapKind, Name};
 mod groups;
 mod slotted;
 
+pub(crate) use groups::PROCESSES_MAX;
 pub(super) use groups::{FIRST_GROUP, OPENERS, Owners};
 pub use groups::{GROUPS_MAX, NOBODY, Shares};
 

@@ -15,6 +15,7 @@ use super::insn::{Helper, Instruction, Register};
 use super::maps::{EXEMPT, WITH_EXEMPTIONS};
 use super::syscall::{self, ProgramKind};
 
+pub(crate) use super::maps::PROCESSES_MAX;
 pub use super::maps::{FlowMaps, GROUPS_MAX, NOBODY, SHARED_QUEUES_MAX, Shares};
 
 mod checks;

@@ -2,8 +2,8 @@
 //! the kernel's listening socket for lack of rights: the broker does so.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::net::SocketAddr;
+use std::io::{self, Read, Seek, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -44,21 +44,13 @@ impl Admission for ByBroker {
 
 /// The packets in a file that a process has passed. `None`: they are none.
 pub(super) fn packets_in(file: &OwnedFd) -> Option<Vec<Vec<u8>>> {
-    let file = File::from(file.try_clone().ok()?);
-    let mut octets = Vec::new();
+    let mut file = File::from(file.try_clone().ok()?);
     // From the beginning, wherever the process is in it.
-    let mut at = 0;
-    let mut buffer = [0; 16_384];
-    loop {
-        let read = std::os::unix::fs::FileExt::read_at(&file, &mut buffer, at).ok()?;
-        at += read as u64;
-        octets.extend(&buffer[..read]);
-        if read == 0 {
-            break;
-        }
-        if at > PACKETS_MAX {
-            return None;
-        }
+    file.rewind().ok()?;
+    let mut octets = Vec::new();
+    let read = file.take(PACKETS_MAX + 1).read_to_end(&mut octets).ok()?;
+    if read as u64 > PACKETS_MAX {
+        return None;
     }
     let mut rest = &octets[..];
     let mut packets = Vec::new();
@@ -74,23 +66,27 @@ pub(super) fn packets_in(file: &OwnedFd) -> Option<Vec<Vec<u8>>> {
 
 /// Whether an IP packet is a segment from the peer to the local end.
 pub(super) fn is_between(packet: &[u8], local: SocketAddr, peer: SocketAddr) -> bool {
-    let (addresses, ports, protocol) = match (peer.ip(), local.ip()) {
-        (std::net::IpAddr::V4(from), std::net::IpAddr::V4(to)) => {
-            ([&from.octets()[..], &to.octets()].concat(), 20, 9)
-        }
-        (std::net::IpAddr::V6(from), std::net::IpAddr::V6(to)) => {
-            ([&from.octets()[..], &to.octets()].concat(), 40, 6)
-        }
-        _ => return false,
-    };
-    let first = if local.is_ipv4() { 0x45 } else { 0x60 };
-    let ends = [peer.port().to_be_bytes(), local.port().to_be_bytes()].concat();
     let has = |at: usize, octets: &[u8]| packet.get(at..at + octets.len()) == Some(octets);
-    packet.first().is_some_and(|it| it & 0xf0 == first & 0xf0)
-        && (local.is_ipv6() || has(0, &[first]))
-        && has(protocol, &[Protocol::Tcp as u8])
-        && has(ports - addresses.len(), &addresses)
-        && has(ports, &ends)
+    let ends = [peer.port().to_be_bytes(), local.port().to_be_bytes()].concat();
+    let tcp = [Protocol::Tcp as u8];
+    match (peer.ip(), local.ip()) {
+        // Without options.
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            has(0, &[0x45])
+                && has(9, &tcp)
+                && has(12, &from.octets())
+                && has(16, &to.octets())
+                && has(20, &ends)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            packet.first().is_some_and(|it| it >> 4 == 6)
+                && has(6, &tcp)
+                && has(8, &from.octets())
+                && has(24, &to.octets())
+                && has(40, &ends)
+        }
+        _ => false,
+    }
 }
 
 fn encode(agreed: &Agreed) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! Which of an area's processes somebody is.
 
+use crate::bpf::program::PROCESSES_MAX;
+
 /// A client's place among those of an interface, and which of all that have had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
@@ -9,7 +11,7 @@ pub struct Client {
 
 /// Processes that an interface can have at once: as many as there are octets for a port's owner,
 /// and sockets in the map of queues.
-pub(crate) const CLIENTS_MAX: u8 = 64;
+pub(crate) const CLIENTS_MAX: u8 = PROCESSES_MAX;
 
 /// Whoever serves the interface has this place.
 const BROKER: u8 = CLIENTS_MAX;

@@ -5,7 +5,6 @@
 //! for long, when others need the room: so who has a connection for a while has it among the
 //! [flows](super::FlowMaps::add_flow_of), too.
 
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,17 +16,17 @@ use crate::bpf::error::BpfError;
 use crate::bpf::syscall::{Map, MapKind, Name};
 
 /// Processes that an interface can have: their numbers are below.
-const PROCESSES_MAX: usize = 64;
+pub(crate) const PROCESSES_MAX: u8 = 64;
 /// Groups that an interface can have.
 pub const GROUPS_MAX: u8 = 64;
-/// The owner's octet of a port that has a group: the group's number above this.
-pub(in crate::bpf) const FIRST_GROUP: u8 = 64;
+/// The owner's octet of a port that has a group: the group's number above those of processes.
+pub(in crate::bpf) const FIRST_GROUP: u8 = PROCESSES_MAX;
 /// What a packet's hash can be.
 const SLOTS: usize = 256;
 /// Where a group's value says which processes are to keep the connections that they open: an octet
 /// for each, behind the slots.
 pub(in crate::bpf) const OPENERS: i16 = SLOTS as i16;
-const GROUP_BYTES: usize = SLOTS + PROCESSES_MAX;
+const GROUP_BYTES: usize = SLOTS + PROCESSES_MAX as usize;
 /// In the slot of nobody: the packet is the kernel's.
 pub const NOBODY: u8 = u8::MAX;
 /// New connections that are known by the program alone.
@@ -47,14 +46,14 @@ pub(in crate::bpf) struct Owners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     slots: [u8; SLOTS],
-    openers: [u8; PROCESSES_MAX],
+    openers: [u8; PROCESSES_MAX as usize],
 }
 
 impl Shares {
     /// Each of these processes has about the same part. When one comes or goes the others keep most
     /// of theirs (rendezvous hashing).
     pub fn among(processes: impl Iterator<Item = u8> + Clone) -> Self {
-        let mut openers = [0; PROCESSES_MAX];
+        let mut openers = [0; PROCESSES_MAX as usize];
         for process in processes.clone() {
             if let Some(opener) = openers.get_mut(usize::from(process)) {
                 *opener = 1;
@@ -101,40 +100,6 @@ impl Owners {
         })
     }
 
-    pub(super) fn set_shares(&self, group: u8, shares: &Shares) -> io::Result<()> {
-        let key = u32::from(group).to_ne_bytes();
-        self.groups.update(&key, &shares.bytes())
-    }
-
-    /// The process that has a connection by the SYN alone.
-    pub(super) fn born_to(&self, local: SocketAddr, peer: SocketAddr, protocol: u8) -> Option<u8> {
-        let value = match flow_key(local, peer, protocol) {
-            FlowKey::V4(key) => self.births_v4.lookup(&key),
-            FlowKey::V6(key) => self.births_v6.lookup(&key),
-        };
-        let value = u32::from_ne_bytes(value.ok()??);
-        u8::try_from(value >> OWNER_SHIFT).ok()
-    }
-
-    pub(super) fn forget_birth(
-        &self,
-        local: SocketAddr,
-        peer: SocketAddr,
-        protocol: u8,
-    ) -> io::Result<()> {
-        match flow_key(local, peer, protocol) {
-            FlowKey::V4(key) => self.births_v4.delete(&key),
-            FlowKey::V6(key) => self.births_v6.delete(&key),
-        }
-    }
-
-    /// Forgets those of a process at a port, in the packet's order. Takes microseconds for each
-    /// that any has.
-    pub(super) fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
-        forget(&self.births_v4, process, port, (10, 12), protocol);
-        forget(&self.births_v6, process, port, (34, 36), protocol);
-    }
-
     pub(in crate::bpf) fn ports_fd(&self) -> BorrowedFd<'_> {
         self.ports.as_fd()
     }
@@ -162,22 +127,30 @@ impl FlowMaps {
         let Some(owners) = &self.owners else {
             return Ok(());
         };
+        let key = u32::from(group).to_ne_bytes();
         owners
-            .set_shares(group, shares)
+            .groups
+            .update(&key, &shares.bytes())
             .map_err(|cause| BpfError::new("change the XDP array of groups", cause))
     }
 
-    /// Which process got the connection that a peer has opened to a group's port.
+    /// Which process got the connection that a peer has opened to a group's port, by the SYN alone.
     pub fn born_to(&self, local: SocketAddr, peer: SocketAddr, protocol: u8) -> Option<u8> {
         let owners = self.owners.as_ref()?;
-        owners.born_to(local, peer, protocol)
+        let value = match flow_key(local, peer, protocol) {
+            FlowKey::V4(key) => owners.births_v4.lookup(&key),
+            FlowKey::V6(key) => owners.births_v6.lookup(&key),
+        };
+        let value = u32::from_ne_bytes(value.ok()??);
+        u8::try_from(value >> OWNER_SHIFT).ok()
     }
 
     /// Segments of a process's connections to a group's port are the kernel's from here on, except
-    /// of those that have flows.
+    /// of those that have flows. Takes microseconds for each connection that any has.
     pub fn forget_births_of(&self, process: u8, port: u16, protocol: u8) {
         if let Some(owners) = &self.owners {
-            owners.forget_births_of(process, port, protocol);
+            forget(&owners.births_v4, process, port, (10, 12), protocol);
+            forget(&owners.births_v6, process, port, (34, 36), protocol);
         }
     }
 
@@ -192,13 +165,15 @@ impl FlowMaps {
         let Some(owners) = &self.owners else {
             return Ok(());
         };
-        owners
-            .forget_birth(local, peer, protocol)
-            .map_err(|cause| BpfError::new("remove a new connection from the XDP map", cause))
+        let forgotten = match flow_key(local, peer, protocol) {
+            FlowKey::V4(key) => owners.births_v4.delete(&key),
+            FlowKey::V6(key) => owners.births_v6.delete(&key),
+        };
+        forgotten.map_err(|cause| BpfError::new("remove a new connection from the XDP map", cause))
     }
 }
 
-/// The same in one map, in whose keys the local port and the protocol are at these places.
+/// Forgets those of a process in one map, in whose keys the local port and the protocol are at these places.
 fn forget<const KEY: usize>(
     births: &Map<KEY, 4>,
     process: u8,
@@ -242,6 +217,6 @@ mod tests {
         assert!((50..120).contains(&part(&three, 7)), "{}", part(&three, 7));
         let none = Shares::among(std::iter::empty());
         assert_eq!(part(&none, NOBODY), SLOTS);
-        assert_eq!(none.openers, [0; PROCESSES_MAX]);
+        assert_eq!(none.openers, [0; PROCESSES_MAX as usize]);
     }
 }

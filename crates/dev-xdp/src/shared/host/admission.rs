@@ -44,7 +44,7 @@ struct Kernel<'a> {
 
 impl ReceivingHost for Kernel<'_> {
     fn receive(&self, packet: &[u8]) -> bool {
-        self.system.receive(packet)
+        self.system.receive(packet, self.ends.0.ip())
     }
 
     fn has_connection(&self) -> Option<bool> {
@@ -89,8 +89,6 @@ impl Host {
 
     /// Whether a connection is a process's, by the SYN or by a flow.
     fn has_or_had(&self, place: u8, port: Port, peer: SocketAddr) -> bool {
-        let (protocol, local) = port;
-        let born_to = self.attached.maps().born_to(local, peer, protocol as u8);
-        born_to == Some(place) || self.ledger.has_flow(place, (port, peer))
+        self.is_born_to(place, port, peer) || self.ledger.has_flow(place, (port, peer))
     }
 }

@@ -133,13 +133,29 @@ impl Host {
 
     /// The kernel has a connection from here on that a peer has opened to a group.
     pub(super) fn forget_connection(&mut self, place: u8, port: Port, peer: SocketAddr) {
-        let (protocol, local) = port;
-        let maps = self.attached.maps();
-        if maps.born_to(local, peer, protocol as u8) == Some(place) {
-            let _ = maps.forget_birth(local, peer, protocol as u8);
-        }
+        self.forget_birth(place, port, peer);
         if self.ledger.remove_flow(place, (port, peer)) {
+            let (protocol, local) = port;
+            let maps = self.attached.maps();
             let _ = maps.remove_flow(local, peer, protocol as u8);
+        }
+    }
+
+    /// Whether the program gives a process a connection for the SYN's sake.
+    pub(super) fn is_born_to(&self, place: u8, (protocol, local): Port, peer: SocketAddr) -> bool {
+        let maps = self.attached.maps();
+        maps.born_to(local, peer, protocol as u8) == Some(place)
+    }
+
+    /// It does so no longer.
+    pub(super) fn forget_birth(&self, place: u8, port: Port, peer: SocketAddr) {
+        if self.is_born_to(place, port, peer) {
+            let (protocol, local) = port;
+            // It may have made room for another just now.
+            let _ = self
+                .attached
+                .maps()
+                .forget_birth(local, peer, protocol as u8);
         }
     }
 

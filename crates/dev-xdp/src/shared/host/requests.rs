@@ -13,8 +13,8 @@ pub trait System {
     /// Ends a connection of the kernel's with these ends, if there is one: mostly in TIME-WAIT.
     fn end_connection(&mut self, local: SocketAddr, peer: SocketAddr);
 
-    /// Has the kernel of this host receive an IP packet.
-    fn receive(&self, packet: &[u8]) -> bool;
+    /// Has the kernel of this host receive an IP packet for one of its addresses.
+    fn receive(&self, packet: &[u8], to: IpAddr) -> bool;
 
     /// Whether the kernel has a connection.
     fn has_connection(&self, local: SocketAddr, peer: SocketAddr) -> bool;
@@ -55,9 +55,7 @@ impl Host {
         let maps = self.attached.maps();
         let (protocol, local) = port;
         maps.add_flow_of(place, local, peer, protocol as u8)?;
-        if maps.born_to(local, peer, protocol as u8) == Some(place) {
-            let _ = maps.forget_birth(local, peer, protocol as u8);
-        }
+        self.forget_birth(place, port, peer);
         Ok(())
     }
 
