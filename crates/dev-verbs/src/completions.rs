@@ -7,17 +7,16 @@
 //! between the two raises none: then a descriptor of our own is readable instead, until the next
 //! time.
 
-use std::cell::UnsafeCell;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use descriptors::OwnDescriptor;
 use dev_core::RxWatch;
 use rdma_core_sys::{ibv_wc, poll_cq, req_notify_cq};
 
+use crate::one_user::{OneUser, Use};
 use crate::opened::Opened;
 
 /// Completions that are taken at once.
@@ -44,39 +43,16 @@ pub(crate) struct Completions {
     pub(crate) device: Arc<Opened>,
     /// The descriptor of our own.
     pub(crate) own_event: Arc<OwnDescriptor>,
-    is_used: AtomicBool,
     /// How many have been used.
     place: AtomicU32,
-    taken: UnsafeCell<Taken>,
+    taken: OneUser<Taken>,
 }
-
-// SAFETY: what is in the cell is used under the flag only, see `Use`.
-unsafe impl Sync for Completions {}
 
 /// The use of the queue.
 #[derive(Debug)]
-pub(crate) struct Use<'a>(&'a Completions);
-
-impl Deref for Use<'_> {
-    type Target = Taken;
-
-    fn deref(&self) -> &Taken {
-        // SAFETY: the flag is this user's.
-        unsafe { &*self.0.taken.get() }
-    }
-}
-
-impl DerefMut for Use<'_> {
-    fn deref_mut(&mut self) -> &mut Taken {
-        // SAFETY: as above.
-        unsafe { &mut *self.0.taken.get() }
-    }
-}
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        self.0.is_used.store(false, Ordering::Release);
-    }
+pub(crate) struct Looking<'a> {
+    queue: &'a Completions,
+    taken: Use<'a, Taken>,
 }
 
 impl Completions {
@@ -91,9 +67,8 @@ impl Completions {
         Ok(Self {
             device,
             own_event: Arc::new(OwnDescriptor::new(own_event)),
-            is_used: AtomicBool::new(false),
             place: AtomicU32::new(0),
-            taken: UnsafeCell::new(Taken {
+            taken: OneUser::new(Taken {
                 completions: [ibv_wc::default(); BATCH],
                 first: 0,
                 end: 0,
@@ -104,19 +79,17 @@ impl Completions {
         })
     }
 
-    #[inline]
-    fn try_use(&self) -> Option<Use<'_>> {
-        (!self.is_used.swap(true, Ordering::Acquire)).then(|| Use(self))
+    fn try_look(&self) -> Option<Looking<'_>> {
+        let taken = self.taken.try_use()?;
+        Some(Looking { queue: self, taken })
     }
 
     /// For who receives, alone (under the ring's lock): nobody else has it for longer than a look.
     #[inline]
-    pub(crate) fn use_it(&self) -> Use<'_> {
-        loop {
-            if let Some(used) = self.try_use() {
-                return used;
-            }
-            std::hint::spin_loop();
+    pub(crate) fn look(&self) -> Looking<'_> {
+        Looking {
+            queue: self,
+            taken: self.taken.use_it(),
         }
     }
 
@@ -129,43 +102,48 @@ impl Completions {
     }
 }
 
-impl Use<'_> {
+impl Looking<'_> {
     /// The next completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<ibv_wc> {
-        if self.first == self.end && !self.take() {
+        if !self.has_any() {
             return None;
         }
-        let next = self.completions[self.first];
-        self.first += 1;
+        let next = self.taken.completions[self.taken.first];
+        self.taken.first += 1;
         Some(next)
     }
 
-    /// Whether there are any.
+    /// Whether one waits.
+    fn has_any(&mut self) -> bool {
+        self.taken.first < self.taken.end || self.take()
+    }
+
+    /// Whether there are any more.
     #[inline]
     fn take(&mut self) -> bool {
         if self.poll() {
             return true;
         }
-        if !self.has_event {
+        if !self.taken.has_event {
             return false;
         }
-        self.looks_in_vain += 1;
-        self.looks_in_vain >= LOOKS_IN_VAIN && self.ask_for_event()
+        self.taken.looks_in_vain += 1;
+        self.taken.looks_in_vain >= LOOKS_IN_VAIN && self.ask_for_event()
     }
 
     #[inline]
     fn poll(&mut self) -> bool {
-        let cq = self.0.device.receive_cq;
-        let room = self.completions.as_mut_ptr();
+        let cq = self.queue.device.receive_cq;
+        let room = self.taken.completions.as_mut_ptr();
         // SAFETY: the queue is live, its one user is this, and there is room for so many.
         let count = unsafe { poll_cq(cq, BATCH as i32, room) };
         // A queue that has failed has none.
         let count = usize::try_from(count).unwrap_or(0).min(BATCH);
-        (self.first, self.end) = (0, count);
+        (self.taken.first, self.taken.end) = (0, count);
         if count > 0 {
-            self.has_event = true;
-            self.looks_in_vain = 0;
+            self.taken.has_event = true;
+            self.taken.looks_in_vain = 0;
         }
         count > 0
     }
@@ -174,14 +152,14 @@ impl Use<'_> {
     /// before that was done.
     #[cold]
     fn ask_for_event(&mut self) -> bool {
-        self.looks_in_vain = 0;
-        if std::mem::take(&mut self.came_without_event) {
+        self.taken.looks_in_vain = 0;
+        if std::mem::take(&mut self.taken.came_without_event) {
             let mut count = 0_u64;
-            let number = self.0.own_event.as_raw_fd();
+            let number = self.queue.own_event.as_raw_fd();
             // SAFETY: the buffer is as long as it says.
             unsafe { libc::syscall(libc::SYS_read, number, &raw mut count, size_of::<u64>()) };
         }
-        let device = Arc::clone(&self.0.device);
+        let device = Arc::clone(&self.queue.device);
         device.refresh_channel();
         let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel is live, and does not block.
@@ -196,13 +174,13 @@ impl Use<'_> {
         unsafe { (device.verbs.ibv_ack_cq_events)(device.receive_cq, 1) };
         // SAFETY: the queue is live.
         unsafe { req_notify_cq(device.receive_cq) };
-        self.has_event = false;
+        self.taken.has_event = false;
         if !self.poll() {
             return false;
         }
-        self.came_without_event = true;
+        self.taken.came_without_event = true;
         let count = 1_u64;
-        let number = self.0.own_event.as_raw_fd();
+        let number = self.queue.own_event.as_raw_fd();
         // SAFETY: as above.
         unsafe { libc::syscall(libc::SYS_write, number, &raw const count, size_of::<u64>()) };
         true
@@ -224,11 +202,11 @@ impl VerbsWatch {
 impl RxWatch for VerbsWatch {
     fn waiting(&self) -> Option<u32> {
         let place = &self.completions.place;
-        let Some(mut used) = self.completions.try_use() else {
+        let Some(mut used) = self.completions.try_look() else {
             // Somebody receives.
             return Some(place.load(Ordering::Relaxed));
         };
-        let has_any = used.first < used.end || used.take();
+        let has_any = used.has_any();
         has_any.then(|| place.load(Ordering::Relaxed))
     }
 }

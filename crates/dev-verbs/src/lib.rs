@@ -16,6 +16,7 @@
 mod completions;
 mod device;
 mod find;
+mod one_user;
 mod opened;
 mod receive;
 mod rule;

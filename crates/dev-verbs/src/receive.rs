@@ -109,7 +109,7 @@ impl RxRing for VerbsRx {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
         let mut count = 0;
-        let mut completions = self.completions.use_it();
+        let mut completions = self.completions.look();
         while count < budget
             && let Some(completion) = completions.next()
         {

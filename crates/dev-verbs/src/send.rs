@@ -1,10 +1,8 @@
 //! The sending side: requests are collected, and posted when the device is told of them: one
 //! doorbell for all.
 
-use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
 use rdma_core_sys::{
@@ -12,6 +10,7 @@ use rdma_core_sys::{
     poll_cq, post_send,
 };
 
+use crate::one_user::{OneUser, Use};
 use crate::opened::Opened;
 
 /// Requests that are collected at most.
@@ -55,22 +54,16 @@ struct State {
 pub(crate) struct SendQueue {
     device: Arc<Opened>,
     base: u64,
-    is_used: AtomicBool,
-    state: UnsafeCell<State>,
+    state: OneUser<State>,
 }
 
-// SAFETY: the state is used under the flag only, see `Use`; pointers inside it point into it.
-unsafe impl Send for SendQueue {}
-// SAFETY: as above.
-unsafe impl Sync for SendQueue {}
+// SAFETY: pointers inside it point into it.
+unsafe impl Send for State {}
 
 /// The use of the queue.
-struct Use<'a>(&'a SendQueue);
-
-impl Drop for Use<'_> {
-    fn drop(&mut self) {
-        self.0.is_used.store(false, Ordering::Release);
-    }
+struct Filling<'a> {
+    queue: &'a SendQueue,
+    state: Use<'a, State>,
 }
 
 impl SendQueue {
@@ -79,8 +72,7 @@ impl SendQueue {
         Self {
             device,
             base: pool.memory().base().as_ptr() as u64,
-            is_used: AtomicBool::new(false),
-            state: UnsafeCell::new(State {
+            state: OneUser::new(State {
                 requests: (0..COLLECTED_MAX).map(|_| empty_request()).collect(),
                 parts: (0..COLLECTED_MAX).map(|_| ibv_sge::default()).collect(),
                 collected: 0,
@@ -95,37 +87,28 @@ impl SendQueue {
 
     /// Nobody has it for longer than it takes to post.
     #[inline]
-    fn use_it(&self) -> Use<'_> {
-        while self.is_used.swap(true, Ordering::Acquire) {
-            std::hint::spin_loop();
+    fn use_it(&self) -> Filling<'_> {
+        Filling {
+            queue: self,
+            state: self.state.use_it(),
         }
-        Use(self)
     }
 }
 
-impl Use<'_> {
-    #[inline]
-    #[allow(clippy::mut_from_ref, reason = "the flag is this user's")]
-    fn state(&mut self) -> &mut State {
-        // SAFETY: the flag is this user's.
-        unsafe { &mut *self.0.state.get() }
-    }
-
+impl Filling<'_> {
     #[inline]
     fn has_room(&self) -> bool {
-        let entries = self.0.device.sizes.send as usize;
-        // SAFETY: the flag is this user's.
-        let state = unsafe { &*self.0.state.get() };
-        state.in_flight.len() + state.collected < entries
+        let entries = self.queue.device.sizes.send as usize;
+        self.state.in_flight.len() + self.state.collected < entries
     }
 
     /// Takes back what the device has sent.
     fn take_back(&mut self) {
         let mut completions = [ibv_wc::default(); COMPLETIONS];
-        let cq = self.0.device.send_cq;
+        let cq = self.queue.device.send_cq;
         // SAFETY: the queue is live, its one user is this, and there is room for so many.
         let count = unsafe { poll_cq(cq, COMPLETIONS as i32, completions.as_mut_ptr()) };
-        let state = self.state();
+        let state = &mut *self.state;
         let count = match usize::try_from(count) {
             Ok(count) => count.min(COMPLETIONS),
             Err(_) => {
@@ -147,13 +130,13 @@ impl Use<'_> {
 
     #[inline]
     fn collect(&mut self, offset: u64, len: u32) {
-        let sizes = self.0.device.sizes;
+        let sizes = self.queue.device.sizes;
         let part = ibv_sge {
-            addr: self.0.base + offset,
+            addr: self.queue.base + offset,
             length: len,
-            lkey: self.0.device.lkey,
+            lkey: self.queue.device.lkey,
         };
-        let state = self.state();
+        let state = &mut *self.state;
         let place = state.collected;
         state.unsignaled += 1;
         let mut flags = 0;
@@ -174,8 +157,8 @@ impl Use<'_> {
     /// Posts what was collected.
     #[inline]
     fn post(&mut self) -> KickOutcome {
-        let (qp, base) = (self.0.device.qp, self.0.base);
-        let state = self.state();
+        let (qp, base) = (self.queue.device.qp, self.queue.base);
+        let state = &mut *self.state;
         let count = state.collected;
         if state.is_lost {
             return KickOutcome::Lost;
@@ -255,10 +238,10 @@ impl TxRing for VerbsTx {
             return Some(frame);
         }
         // The frame given back last is the first to be used again: its lines are in the cache.
-        if used.state().free.is_empty() && used.state().in_flight.len() >= batch {
+        if used.state.free.is_empty() && used.state.in_flight.len() >= batch {
             used.take_back();
         }
-        let free = used.state().free.pop();
+        let free = used.state.free.pop();
         drop(used);
         free.and_then(|offset| pool.reclaim(offset, 0))
             .or_else(|| pool.take())
@@ -267,13 +250,13 @@ impl TxRing for VerbsTx {
     #[inline]
     fn push(&mut self, pool: &FramePool, frame: Frame) {
         let mut used = self.queue.use_it();
-        if used.state().is_lost || !used.has_room() {
+        if used.state.is_lost || !used.has_room() {
             return pool.give(frame);
         }
-        if used.state().collected == COLLECTED_MAX {
+        if used.state.collected == COLLECTED_MAX {
             let _ = used.post();
         }
-        if used.state().collected == COLLECTED_MAX {
+        if used.state.collected == COLLECTED_MAX {
             return pool.give(frame);
         }
         let len = frame.len() as u32;
