@@ -1,6 +1,6 @@
 //! A flow as the device's rule.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use dev_core::{Flow, Protocol};
 use rdma_core_sys::{
@@ -9,9 +9,7 @@ use rdma_core_sys::{
     ibv_flow_ipv6_filter, ibv_flow_spec_eth, ibv_flow_spec_ipv4, ibv_flow_spec_ipv6,
     ibv_flow_spec_tcp_udp, ibv_flow_tcp_udp_filter,
 };
-
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
+use wire::ethernet;
 
 /// A rule with what it asks of addresses of IPv4.
 #[repr(C)]
@@ -40,19 +38,11 @@ pub(crate) enum Rule {
     V6(RuleV6),
 }
 
-/// The hardware address that packets for an address have: the interface's, or a group's (RFC 1112
-/// §6.4, RFC 2464 §7).
+/// The hardware address that packets for an address have: the interface's, or a group's.
 fn destination_mac(address: IpAddr, mac: [u8; 6]) -> [u8; 6] {
-    match address {
-        IpAddr::V4(group) if group.is_multicast() => {
-            let [_, b, c, d] = group.octets();
-            [0x01, 0x00, 0x5e, b & 0x7f, c, d]
-        }
-        IpAddr::V6(group) if group.is_multicast() => {
-            let [.., a, b, c, d] = group.octets();
-            [0x33, 0x33, a, b, c, d]
-        }
-        _ => mac,
+    match address.is_multicast() {
+        true => ethernet::group_address(address),
+        false => mac,
     }
 }
 
@@ -66,10 +56,10 @@ fn head<T>(port: u8) -> ibv_flow_attr {
     }
 }
 
-fn ethernet(address: IpAddr, mac: [u8; 6]) -> ibv_flow_spec_eth {
+fn ethernet_spec(address: IpAddr, mac: [u8; 6]) -> ibv_flow_spec_eth {
     let ether_type = match address {
-        IpAddr::V4(_) => ETHERTYPE_IPV4,
-        IpAddr::V6(_) => ETHERTYPE_IPV6,
+        IpAddr::V4(_) => ethernet::TYPE_IPV4,
+        IpAddr::V6(_) => ethernet::TYPE_IPV6,
     };
     ibv_flow_spec_eth {
         r#type: IBV_FLOW_SPEC_ETH,
@@ -108,15 +98,15 @@ fn ports(flow: &Flow) -> ibv_flow_spec_tcp_udp {
 impl Rule {
     /// Of a flow at one address.
     pub(crate) fn new(flow: &Flow, mac: [u8; 6], port: u8) -> Self {
-        let address = flow.local.ip();
-        let ethernet = ethernet(address, mac);
+        let (address, peer) = (flow.local.ip(), flow.peer.map(|peer| peer.ip()));
+        let ethernet = ethernet_spec(address, mac);
         let ports = ports(flow);
         match address {
             IpAddr::V4(local) => {
-                let peer = flow.peer.and_then(|peer| match peer {
-                    SocketAddr::V4(peer) => Some(*peer.ip()),
-                    SocketAddr::V6(_) => None,
-                });
+                let peer = match peer {
+                    Some(IpAddr::V4(peer)) => Some(peer),
+                    _ => None,
+                };
                 let number = |octets: [u8; 4]| u32::from_ne_bytes(octets);
                 Self::V4(RuleV4 {
                     attr: head::<RuleV4>(port),
@@ -137,10 +127,10 @@ impl Rule {
                 })
             }
             IpAddr::V6(local) => {
-                let peer = flow.peer.and_then(|peer| match peer {
-                    SocketAddr::V6(peer) => Some(*peer.ip()),
-                    SocketAddr::V4(_) => None,
-                });
+                let peer = match peer {
+                    Some(IpAddr::V6(peer)) => Some(peer),
+                    _ => None,
+                };
                 let filter = |src_ip, dst_ip| ibv_flow_ipv6_filter {
                     src_ip,
                     dst_ip,

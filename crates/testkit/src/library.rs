@@ -97,6 +97,17 @@ pub fn example_path(name: &str) -> io::Result<PathBuf> {
     build_with(&arguments, &format!("examples/{name}")).map_err(io::Error::other)
 }
 
+/// Copies a program, by another process: a test beside this one that forks while it is written would
+/// have it open for writing, and it could not be executed (`ETXTBSY`).
+///
+/// # Panics
+///
+/// If it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.is_ok_and(|it| it.success()), "{}", from.display());
+}
+
 /// Builds what the arguments name, and returns the path of this file below the profile's directory.
 pub(crate) fn build_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
     let (workspace, output) = (workspace(), output());

@@ -90,11 +90,7 @@ impl Lab {
             std::fs::copy(testkit::libvma_path().unwrap(), &library).unwrap();
             // The guardian of those that are killed.
             let beside = self.directory.path().join("vmad");
-            // By another process: see `resets/lab.rs`.
-            let copied = std::process::Command::new("cp")
-                .args([Path::new(env!("CARGO_BIN_EXE_vmad")), &beside])
-                .status();
-            assert!(copied.unwrap().success());
+            testkit::copy_program(Path::new(env!("CARGO_BIN_EXE_vmad")), &beside);
         }
         let script = script.to_str().unwrap();
         let words = [program, &[script]].concat();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use testkit::{Namespaces, Pair, Running, Skip};
+use testkit::{Namespaces, Pair, Running, Skip, copy_program};
 
 const START: Duration = Duration::from_secs(20);
 
@@ -391,11 +391,4 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
-}
-
-/// By another process: a test beside this one that forks while it is written would have it open for
-/// writing, and it could not be executed (`ETXTBSY`).
-fn copy_program(from: &Path, to: &Path) {
-    let copied = Command::new("cp").args([from, to]).status();
-    assert!(copied.unwrap().success());
 }

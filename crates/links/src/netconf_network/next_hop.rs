@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use dev_core::Protocol;
 use netconf::RouteKind::{Blackhole, Prohibit, Unreachable};
 use netconf::{IpsecPolicies, RouteKind, RouteQuery, TransportFlow};
+use wire::ethernet::group_address;
 
 use crate::family::{link_of, scope_of};
 use crate::netconf_network::settings::{conf, hop_limit_of};
@@ -46,7 +47,7 @@ impl NetconfNetwork {
             Err(reason) => return NextHop::Kernel(reason).into(),
         };
         let Some(gateway) = gateway else {
-            return path.by(group_mac(key.destination)).into();
+            return path.by(group_address(key.destination)).into();
         };
         let used = (path.link_index, gateway);
         let neighbour = inner.netconf.neighbour(path.link_index, gateway);
@@ -176,31 +177,5 @@ fn kernels_kind((kind, has_gateway): (RouteKind, bool), is_to_group: bool) -> Op
         RouteKind::Broadcast => Some(Reason::NotUnicast),
         RouteKind::Multicast if !has_gateway => None,
         _ => Some(Reason::Route),
-    }
-}
-
-/// The Ethernet address of a group (RFC 1112 section 6.4, RFC 2464 section 7).
-fn group_mac(group: IpAddr) -> [u8; 6] {
-    match group {
-        IpAddr::V4(group) => {
-            let [_, a, b, c] = group.octets();
-            [0x01, 0x00, 0x5e, a & 0x7f, b, c]
-        }
-        IpAddr::V6(group) => {
-            let [.., a, b, c, d] = group.octets();
-            [0x33, 0x33, a, b, c, d]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_of_a_group_has_its_lower_bits() {
-        let mac = |group: &str| group_mac(group.parse().unwrap());
-        assert_eq!(mac("239.129.2.3"), [0x01, 0x00, 0x5e, 1, 2, 3]);
-        assert_eq!(mac("ff02::1:ff03:405"), [0x33, 0x33, 0xff, 3, 4, 5]);
     }
 }
