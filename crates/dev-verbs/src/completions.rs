@@ -106,7 +106,7 @@ impl Looking<'_> {
     /// The next completion.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<ibv_wc> {
-        if !self.has_any() {
+        if !self.look_for_one() {
             return None;
         }
         let next = self.taken.completions[self.taken.first];
@@ -114,8 +114,8 @@ impl Looking<'_> {
         Some(next)
     }
 
-    /// Whether one waits.
-    fn has_any(&mut self) -> bool {
+    /// Returns whether one waits.
+    fn look_for_one(&mut self) -> bool {
         self.taken.first < self.taken.end || self.take()
     }
 
@@ -206,7 +206,7 @@ impl RxWatch for VerbsWatch {
             // Somebody receives.
             return Some(place.load(Ordering::Relaxed));
         };
-        let has_any = used.has_any();
+        let has_any = used.look_for_one();
         has_any.then(|| place.load(Ordering::Relaxed))
     }
 }

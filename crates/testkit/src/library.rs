@@ -97,8 +97,8 @@ pub fn example_path(name: &str) -> io::Result<PathBuf> {
     build_with(&arguments, &format!("examples/{name}")).map_err(io::Error::other)
 }
 
-/// Copies a program, by another process: a test beside this one that forks while it is written would
-/// have it open for writing, and it could not be executed (`ETXTBSY`).
+/// Copies a program, by another process: a test beside this one that forks while it is written
+/// would have it open for writing, and it could not be executed (`ETXTBSY`).
 ///
 /// # Panics
 ///

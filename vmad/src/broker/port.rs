@@ -272,8 +272,8 @@ impl Port<'_> {
                         raw: &self.raw,
                     };
                     let answer = self.host.serve(served.client, &question, &mut system);
-                    // The process may close a socket that it has passed as soon as it is answered: a
-                    // copy would keep that in its epoll sets.
+                    // The process may close a socket that it has passed as soon as it is answered:
+                    // a copy would keep that in its epoll sets.
                     drop(question);
                     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                     // Who does not take its answers has asked for the next ones in vain.

@@ -173,7 +173,8 @@ impl FlowMaps {
     }
 }
 
-/// Forgets those of a process in one map, in whose keys the local port and the protocol are at these places.
+/// Forgets those of a process in one map, in whose keys the local port and the protocol are at
+/// these places.
 fn forget<const KEY: usize>(
     births: &Map<KEY, 4>,
     process: u8,
