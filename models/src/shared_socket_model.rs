@@ -150,8 +150,7 @@ fn of_those_that_take_together_and_one_that_takes_alone_not_both_have_it() {
         let other = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                shared.begin_taking(GENERATION, TAKER, |_| true)
-                    && shared.adopt(GENERATION, TAKER)
+                shared.begin_taking(GENERATION, TAKER, |_| true) && shared.adopt(GENERATION, TAKER)
             })
         };
         let begins = shared.begin_taking_together(GENERATION, |_| true);
