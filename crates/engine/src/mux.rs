@@ -17,6 +17,7 @@ mod polling_time;
 mod ready_list;
 pub(crate) mod registration;
 mod select_sets;
+pub(crate) mod silent;
 
 use crate::sockets::stack::Stack;
 pub(crate) use copies::other_epolls;

@@ -88,7 +88,7 @@ impl<B: Backend> Engine<B> {
     #[inline]
     pub fn event_for_kernel(&self, fd: c_int, event: epoll_event) -> Option<epoll_event> {
         let is_silent = self.look_up(fd)?.socket()?.core().is_silent();
-        is_silent.then(|| mux::epoll::silent_event(event))
+        is_silent.then(|| mux::silent::silent_event(event))
     }
 
     /// The kernel has done an `epoll_ctl(2)`; follow it. `event`: what was given, if anything was.

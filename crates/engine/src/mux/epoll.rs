@@ -23,7 +23,6 @@ use crate::mux::eviction::Eviction;
 use crate::mux::members::{InterfacesChanged, Key, Members};
 use crate::mux::ready_list::{ReadyList, Visit};
 use crate::mux::registration::{After, Registration};
-use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::stack::{SocketWatcher, Stack};
 
@@ -122,7 +121,7 @@ impl<S: MuxStack> EpollSet<S> {
         Reason::ALL.get(code).copied().filter(|_| code != 0)
     }
 
-    /// `EPOLL_CTL_ADD`. `is_silent`: the kernel has it with [`silent_event`].
+    /// `EPOLL_CTL_ADD`. `is_silent`: the kernel has it with [`silent_event`](crate::mux::silent::silent_event).
     pub(crate) fn add(&'static self, socket: S, fd: c_int, event: epoll_event, is_silent: bool) {
         let registration = Arc::new(Registration::new(self, socket, fd, event));
         self.note_one_shot(event.events);
@@ -360,19 +359,6 @@ impl<S: MuxStack> EpollSet<S> {
     pub(super) fn members(&self) -> MutexGuard<'_, Members<S>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the kernel gets of a registration whose socket it knows nothing of: it is refused what it
-/// would be refused, and reports nothing.
-pub(crate) fn silent_event(event: epoll_event) -> epoll_event {
-    const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-    let events = if event.events & EXCLUSIVE == 0 {
-        EPOLLONESHOT
-    } else {
-        // Beside this it takes some others only.
-        event.events & !(events::IN | events::OUT)
-    };
-    epoll_event { events, ..event }
 }
 
 /// Merges `count` events behind the first `first` into those. A descriptor is reported once: what

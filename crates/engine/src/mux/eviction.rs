@@ -15,6 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use descriptors::OwnDescriptor;
 use libc::{c_int, epoll_event};
 
+use crate::mux::silent::retain;
+
 const EVICTION_NSEC: u64 = 100_000_000;
 
 /// An eventfd that is always readable, for every set; null before the first. It is made before it
@@ -130,13 +132,7 @@ impl Eviction {
         if cookie == 0 {
             return events.len();
         }
-        let mut kept = 0;
-        for index in 0..events.len() {
-            if events[index].u64 != cookie {
-                events[kept] = events[index];
-                kept += 1;
-            }
-        }
+        let kept = retain(events, |event| event.u64 != cookie);
         if kept < events.len() {
             let is_over = |it: &mut UnderWay| sys::now_nsec() >= it.until_nsec || !others_wait();
             if let Some(ended) = self.lock().take_if(is_over) {

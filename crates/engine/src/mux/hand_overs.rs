@@ -9,10 +9,8 @@ use libc::epoll_event;
 use crate::mux::MuxStack;
 use crate::mux::epoll::EpollSet;
 use crate::mux::registration::Registration;
-use crate::sockets::{changes, events};
-
-/// What is told of a socket that is closed.
-const UNTRUE: u32 = events::HUP | events::ERR;
+use crate::mux::silent::{ALWAYS_TOLD, retain};
+use crate::sockets::changes;
 
 impl<S: MuxStack> EpollSet<S> {
     /// Takes out what the kernel has told of sockets that it knows nothing of; returns how many
@@ -20,7 +18,7 @@ impl<S: MuxStack> EpollSet<S> {
     /// kernel was asked.
     #[inline]
     pub(super) fn take_out_untrue(&self, events: &mut [epoll_event], silence_before: u32) -> usize {
-        let is_suspect = |event: &epoll_event| event.events & UNTRUE != 0;
+        let is_suspect = |event: &epoll_event| event.events & ALWAYS_TOLD != 0;
         if events.iter().any(is_suspect) {
             return self.without_untrue(events, silence_before);
         }
@@ -43,24 +41,18 @@ impl<S: MuxStack> EpollSet<S> {
                 && core.is_committed()
                 && !is_closed(member.fd)
         };
-        let mut kept = 0;
-        for index in 0..events.len() {
-            let mut event = events[index];
+        retain(events, |event| {
             let data = event.u64;
-            if event.events & UNTRUE != 0 && members.with_data(data).any(|it| is_untrue(it)) {
-                event.events &= !UNTRUE;
+            if event.events & ALWAYS_TOLD != 0 && members.with_data(data).any(|it| is_untrue(it)) {
+                event.events &= !ALWAYS_TOLD;
             }
-            if event.events != 0 {
-                events[kept] = event;
-                kept += 1;
-            }
-        }
-        kept
+            event.events != 0
+        })
     }
 }
 
 /// Whether the kernel tells of an error or a hang-up still.
 fn is_closed(fd: libc::c_int) -> bool {
     let ready = sys::poll_one(fd, 0).unwrap_or(0);
-    u32::from(ready.cast_unsigned()) & UNTRUE != 0
+    u32::from(ready.cast_unsigned()) & ALWAYS_TOLD != 0
 }

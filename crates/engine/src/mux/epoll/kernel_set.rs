@@ -6,8 +6,8 @@ use std::sync::atomic::{Ordering, fence};
 use libc::epoll_event;
 use sys::Errno;
 
-use crate::mux::MuxStack;
 use crate::mux::registration::Registration;
+use crate::mux::{MuxStack, silent};
 
 use crate::sockets::{changes, events};
 
@@ -25,7 +25,7 @@ impl<S: MuxStack> EpollSet<S> {
             .follow_alarm(self.epfd.load(Ordering::Relaxed));
     }
 
-    /// Takes the library's own event out of what the kernel reported; returns how many are left.
+    /// Takes the library's own events out of what the kernel reported; returns how many are left.
     /// `others_wait`: whether threads still wait in the kernel, under whatever number. It is asked
     /// under a lock.
     pub fn take_out_eviction(
@@ -34,7 +34,8 @@ impl<S: MuxStack> EpollSet<S> {
         others_wait: impl FnOnce() -> bool,
     ) -> usize {
         let epfd = self.epfd.load(Ordering::Relaxed);
-        self.eviction.take_out(epfd, events, others_wait)
+        let count = self.eviction.take_out(epfd, events, others_wait);
+        silent::take_out(&mut events[..count])
     }
 
     /// Whether these events bring a thread out of the kernel that waited for this set.
@@ -140,7 +141,10 @@ impl<S: MuxStack> EpollSet<S> {
                 true => EPOLLONESHOT,
                 false => registration.asked_of_kernel(),
             },
-            u64: registration.data.load(Ordering::Relaxed),
+            u64: match is_silent {
+                true => silent::data(),
+                false => registration.data.load(Ordering::Relaxed),
+            },
         };
         let epfd = self.epfd.load(Ordering::Relaxed);
         if registration.is_exclusive() {
