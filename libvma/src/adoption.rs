@@ -1,6 +1,6 @@
 //! What this process has inherited and is the one to use: it takes it past the kernel.
 
-use engine::{Engine, UdpSocket};
+use engine::{Engine, RightsChange, UdpSocket};
 use libc::c_int;
 
 use crate::process_state::{self, Device};
@@ -47,6 +47,18 @@ fn adopt(fd: c_int) {
         }
     });
     guard::set_errno(saved);
+}
+
+/// The process gives up rights before it has used what it has inherited.
+pub(crate) fn before_rights_change(change: &RightsChange) {
+    if has_ancestors() && !process_state::is_vfork_child() {
+        let saved = guard::errno();
+        let _ = guard::contained(|| {
+            process_state::ancestors()
+                .for_each(|engine| engine.before_descendant_s_rights_change(change));
+        });
+        guard::set_errno(saved);
+    }
 }
 
 /// Several are about to be waited for.

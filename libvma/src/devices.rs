@@ -136,6 +136,12 @@ impl Backend for Devices {
         self.choice != DeviceChoice::Verbs && self.xdp.has_broker()
     }
 
+    fn reserve_places(&self, count: usize) {
+        if self.choice != DeviceChoice::Verbs {
+            self.xdp.reserve_places(count);
+        }
+    }
+
     fn threads(&self) -> u32 {
         self.xdp.threads()
     }

@@ -76,6 +76,10 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
         false
     }
 
+    /// The process is about to give up rights, and may [`join`](Self::join) so many interfaces
+    /// later: has the broker know it as it is now.
+    fn reserve_places(&self, _count: usize) {}
+
     /// How many threads the back-end has.
     fn threads(&self) -> u32 {
         0

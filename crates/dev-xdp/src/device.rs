@@ -30,6 +30,7 @@ use crate::segmenter::XdpSegmenter;
 use crate::shared::admission::ByBroker;
 use crate::shared::join::join;
 use crate::shared::membership::Membership;
+use crate::shared::reserved;
 use crate::steering::XdpSteering;
 use crate::table::{FLOW_CAPACITY, Table};
 use crate::xsk::{Binding, Patience, Sizes, Umem, Xsk};
@@ -322,6 +323,12 @@ impl Backend for XdpBackend {
     fn has_broker(&self) -> bool {
         let path = self.broker.as_deref();
         path.is_some_and(|path| Membership::connect(path).is_ok())
+    }
+
+    fn reserve_places(&self, count: usize) {
+        if let Some(path) = &self.broker {
+            reserved::reserve(path, count);
+        }
     }
 
     fn threads(&self) -> u32 {

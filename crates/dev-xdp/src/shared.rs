@@ -20,6 +20,7 @@ pub(crate) mod membership;
 pub(crate) mod message;
 pub(crate) mod receive;
 mod refill;
+pub(crate) mod reserved;
 pub(crate) mod send;
 
 pub use client::Client;

@@ -134,6 +134,14 @@ impl<S: Receiver> Links<S> {
         self.backend.has_broker()
     }
 
+    /// The process is about to give up rights, and may ask a broker for interfaces later.
+    pub fn reserve_places(&self) {
+        let interfaces = self.network.interfaces();
+        let usable = |it: &&InterfaceFacts| it.up && !it.loopback && it.obstacle.is_empty();
+        self.backend
+            .reserve_places(interfaces.iter().filter(usable).count());
+    }
+
     /// The way of connections into the queues of the kernel's listening sockets.
     pub fn admission(&self) -> io::Result<Box<dyn Admission>> {
         // The program may have lowered its rights for a while.

@@ -8,7 +8,7 @@ use super::define::hook;
 use super::filter;
 use super::numbers::is_own;
 use crate::guard::{contained, fail};
-use crate::{filters, process_state, real};
+use crate::{adoption, filters, process_state, real};
 
 /// Makes a call that changes what the program may do. What takes the rights that go with it is done
 /// before.
@@ -18,7 +18,11 @@ fn changing(
     name: &'static str,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some((engine, change)) = process_state::engine().zip(change) else {
+    let Some(change) = change else {
+        return call();
+    };
+    let Some(engine) = process_state::engine() else {
+        adoption::before_rights_change(&change);
         return call();
     };
     let went = contained(|| engine.before_rights_change(&change, whose, name)).unwrap_or(false);

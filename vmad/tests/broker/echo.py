@@ -1,7 +1,7 @@
-"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|workers N]
+"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|workers N [USER]]
 
 With `share` streams alone, at a port that others may have, too; with `workers` so many children
-accept from the one listener.
+accept from the one listener, as a user without rights if one is named.
 """
 import os
 import select
@@ -26,6 +26,10 @@ if sys.argv[3:4] == ["workers"]:
     for _ in range(int(sys.argv[4])):
         worker = os.fork()
         if worker == 0:
+            if sys.argv[5:]:
+                os.setgroups([])
+                os.setgid(int(sys.argv[5]))
+                os.setuid(int(sys.argv[5]))
             break
         workers.append(worker)
     else:

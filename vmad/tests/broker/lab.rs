@@ -177,7 +177,19 @@ impl Lab {
 
     /// One whose so many children accept from the listener that it has opened, and which they are.
     pub(crate) fn prefork_server(&self, port: u16, workers: usize) -> (Accelerated, Vec<u32>) {
-        let mut server = self.start(&["python3"], port, &["workers", &workers.to_string()]);
+        self.prefork_server_as(port, workers, &[])
+    }
+
+    /// The same with workers who become another user.
+    pub(crate) fn prefork_server_as(
+        &self,
+        port: u16,
+        workers: usize,
+        user: &[&str],
+    ) -> (Accelerated, Vec<u32>) {
+        let count = workers.to_string();
+        let words = [&["workers", &count], user].concat();
+        let mut server = self.start(&["python3"], port, &words);
         let mut pids: Vec<u32> = Vec::new();
         // The line may come in parts.
         let is_whole = || {

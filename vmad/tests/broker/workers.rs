@@ -43,6 +43,20 @@ fn each_has_its_part_of_what_comes_to_the_listener() {
     assert_eq!(counts.iter().sum::<usize>(), 123, "{counts:?}");
 }
 
+/// As nginx as it is shipped: the broker knows them as what they were when they began.
+#[test]
+fn they_may_give_up_their_rights_first() {
+    let lab = or_skip!(Lab::new(""));
+    let (server, workers) = lab.prefork_server_as(PORT, 2, &["65533"]);
+    await_workers(&lab, &server, &workers);
+    let mut streams = lab.streams(PORT, 60);
+    for stream in &mut streams {
+        exchange_octets(stream, 20_000, 3).unwrap();
+    }
+    let counts: Vec<_> = workers.iter().map(|it| accelerated(&server, *it)).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 62, "{counts:?}");
+}
+
 /// Those that it does not accept go to others.
 #[test]
 fn a_worker_that_is_busy_keeps_nobody_waiting() {

@@ -19,6 +19,7 @@ use super::membership::{Membership, retry};
 use super::message::{Answer, BYTES_MAX, Hello, Welcome};
 use super::receive::SharedRx;
 use super::refill::Refill;
+use super::reserved;
 use super::send::{Share, SharedTx};
 use crate::bpf::link::AttachMode;
 use crate::bpf::program::SHARED_QUEUES_MAX;
@@ -44,7 +45,7 @@ pub(crate) fn join(
     rings: RingsMax,
     keep: impl FnOnce(&Arc<Membership>),
 ) -> Option<Result<Port<XdpBackend>, OpenError>> {
-    let membership = Membership::connect(path).ok()?;
+    let membership = reserved::take().or_else(|| Membership::connect(path).ok())?;
     Some(
         enter(membership, link, pool, rings, keep).map_err(|what| OpenError {
             what,

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use descriptors::OwnDescriptor;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
     sockopt,
@@ -59,6 +60,18 @@ impl Membership {
         })
     }
 
+    /// Whether this process has connected, and not one that it was forked from.
+    pub(super) fn is_this_process_s(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// Before anything was said: whether the broker still waits for that.
+    pub(super) fn is_waited_for(&self) -> bool {
+        let mut nothing = [0; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.socket, &mut nothing, flags) == Err(Errno::AGAIN)
+    }
+
     /// What the broker has given.
     pub(super) fn keep_area(&mut self, area: Arc<Area>) {
         self.area = Some(area);
@@ -94,7 +107,7 @@ impl Membership {
 
     /// The same with a message of which an encoded request is the beginning.
     pub(crate) fn ask_with(&self, question: &[u8], along: &[BorrowedFd<'_>]) -> io::Result<()> {
-        if self.process != std::process::id() {
+        if !self.is_this_process_s() {
             return Err(io::ErrorKind::NotConnected.into());
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +151,7 @@ impl Membership {
             let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
             let has_ended = match recv(&self.socket, &mut [0_u8; 1][..], flags) {
                 Ok((0, _)) => true,
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
+                Err(Errno::AGAIN | Errno::INTR) => false,
                 Ok(_) => false,
                 Err(_) => true,
             };

@@ -15,6 +15,7 @@ use links::reason::Reason;
 use sys::{Capabilities, LeaderStatus};
 
 use crate::engine::Engine;
+use crate::engine::kinds::Object;
 use crate::process::credentials::{Change, Credentials};
 use crate::process::thread_request::{LOOK_AT_RIGHTS, RIGHTS_WENT};
 
@@ -38,15 +39,8 @@ impl<B: Backend> Engine<B> {
         if self.is_other_process() {
             return false;
         }
-        let goes = credentials().is_some_and(|mut now| {
-            if whose == Whose::EveryThreads && self.internal_thread.runs() {
-                // What the program has asked for so that capabilities are kept is a thread's own,
-                // too: the internal one loses them.
-                now.secure_bits = 0;
-            }
-            let after = now.after(change);
-            now.may_administer() && after.is_some_and(|after| !after.may_administer())
-        });
+        let is_everyones = whose == Whose::EveryThreads && self.internal_thread.runs();
+        let goes = goes_with(change, is_everyones);
         // A broker goes on with what takes the right.
         let goes = goes && !sys::has_helper_for_options();
         if goes {
@@ -55,6 +49,19 @@ impl<B: Backend> Engine<B> {
             self.rights_go(call);
         }
         goes
+    }
+
+    /// The same in a descendant that has not begun: it may accept from a listener that it has
+    /// inherited later, past the kernel if a broker serves it as what it is now.
+    pub fn before_descendant_s_rights_change(&self, change: &Change) {
+        let is_listener = |object: &Object<B>| matches!(object, Object::Tcp(_));
+        let listens = |fd| {
+            self.table.get(fd).is_some_and(is_listener)
+                && sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
+        };
+        if goes_with(change, false) && self.table.range(0, u32::MAX).any(listens) {
+            self.links.reserve_places();
+        }
     }
 
     /// The call has been made. `went`: connections have returned for it.
@@ -126,6 +133,20 @@ impl<B: Backend> Engine<B> {
     pub(super) fn answer_rights_went(&self) {
         self.rights_go(UNSEEN);
     }
+}
+
+/// Whether the right to administer the network goes with a change of credentials. `is_everyones`:
+/// that of the library's thread, too.
+fn goes_with(change: &Change, is_everyones: bool) -> bool {
+    credentials().is_some_and(|mut now| {
+        if is_everyones {
+            // What the program has asked for so that capabilities are kept is a thread's own, too:
+            // the internal one loses them.
+            now.secure_bits = 0;
+        }
+        let after = now.after(change);
+        now.may_administer() && after.is_some_and(|after| !after.may_administer())
+    })
 }
 
 /// Those of the calling thread.
