@@ -46,6 +46,7 @@ pub(crate) mod sleep;
 pub(crate) mod socket;
 pub(crate) mod stack;
 pub(crate) mod stamps;
+pub(crate) mod strangers;
 mod success;
 pub(crate) mod unseen;
 pub mod user_memory;

@@ -1,7 +1,7 @@
 """Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|workers N [USER]]
 
-With `share` streams alone, at a port that others may have, too; with `workers` so many children
-accept from the one listener, as a user without rights if one is named.
+With `share` at a port that others may have, too; with `workers` there are streams alone, and so many
+children accept from the one listener, as a user without rights if one is named.
 """
 import os
 import select
@@ -45,8 +45,10 @@ if sys.argv[3:4] == ["workers"]:
     signal.signal(signal.SIGTERM, leave)
     # It is busy with something else for a while.
     signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3))
-elif not shares:
+else:
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if shares:
+        datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     datagrams.bind(address)
     streams.append(datagrams)
 if sys.argv[3:4] != ["workers"]:

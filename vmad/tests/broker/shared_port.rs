@@ -1,4 +1,4 @@
-//! Listeners of several processes at one port (`SO_REUSEPORT`).
+//! Sockets of several processes at one port (`SO_REUSEPORT`).
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +28,54 @@ fn each_has_its_part_of_the_connections() {
     }
     drop(streams);
     assert_eq!(lab.streams(PORT, 50).len(), 50);
+}
+
+#[test]
+fn each_has_its_part_of_the_datagrams() {
+    let lab = or_skip!(Lab::new(""));
+    let (one, other) = (lab.sharing_server(PORT), lab.sharing_server(PORT));
+    let both = [&one, &other];
+    let have_joined = || {
+        both.iter()
+            .all(|it| it.sockets().iter().all(|it| it.offloaded))
+    };
+    assert!(eventually(Duration::from_secs(5), have_joined));
+    let before: Vec<_> = both.iter().map(|it| it.kernel_packets()).collect();
+    // Longer than a stranger is waited for.
+    for _ in 0..200 {
+        lab.datagrams(PORT, 20);
+        thread::sleep(Duration::from_millis(10));
+    }
+    for (server, before) in both.iter().zip(before) {
+        let sockets = server.sockets();
+        assert!(sockets.iter().all(|it| it.offloaded), "{sockets:?}");
+        assert_eq!(server.kernel_packets(), before, "{sockets:?}");
+        assert!(server.packets() > 1000, "{sockets:?}");
+    }
+    drop(other);
+    // What was its part is the other's.
+    for _ in 0..20 {
+        lab.datagrams(PORT, 5);
+    }
+}
+
+#[test]
+fn datagrams_beside_one_of_the_kernel_s_are_the_kernel_s() {
+    let lab = or_skip!(Lab::new(""));
+    let server = lab.sharing_server(PORT);
+    lab.datagrams(PORT, 20);
+    let _stranger = lab.strange_server(PORT);
+    let is_kernels = || {
+        let sockets = server.sockets();
+        let mut datagrams = sockets
+            .iter()
+            .filter(|it| it.protocol == stats::PROTOCOL_UDP);
+        datagrams.all(|it| !it.offloaded)
+    };
+    assert!(eventually(Duration::from_secs(20), is_kernels));
+    for _ in 0..40 {
+        lab.datagrams(PORT, 5);
+    }
 }
 
 #[test]

@@ -121,7 +121,8 @@ impl<S: MuxStack> EpollSet<S> {
         Reason::ALL.get(code).copied().filter(|_| code != 0)
     }
 
-    /// `EPOLL_CTL_ADD`. `is_silent`: the kernel has it with [`silent_event`](crate::mux::silent::silent_event).
+    /// `EPOLL_CTL_ADD`. `is_silent`: the kernel has it as a
+    /// [silent one](crate::mux::silent::silent_event).
     pub(crate) fn add(&'static self, socket: S, fd: c_int, event: epoll_event, is_silent: bool) {
         let registration = Arc::new(Registration::new(self, socket, fd, event));
         self.note_one_shot(event.events);

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use libc::epoll_event;
 
-use crate::mux::epoll::EPOLLONESHOT;
 use crate::sockets::events;
 
+const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 /// The kernel tells of these whatever is asked of it, once.
 pub(super) const ALWAYS_TOLD: u32 = events::HUP | events::ERR;
 
@@ -15,7 +15,7 @@ pub(super) const ALWAYS_TOLD: u32 = events::HUP | events::ERR;
 pub(crate) fn silent_event(event: epoll_event) -> epoll_event {
     const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
     let events = if event.events & EXCLUSIVE == 0 {
-        EPOLLONESHOT
+        ONESHOT
     } else {
         // Beside this it takes some others only.
         event.events & !(events::IN | events::OUT)
@@ -91,7 +91,7 @@ mod tests {
     fn it_is_asked_for_once_or_alone() {
         const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
         let silent = |events| silent_event(event(events, SOCKET)).events;
-        assert_eq!(silent(events::IN | events::OUT), EPOLLONESHOT);
+        assert_eq!(silent(events::IN | events::OUT), ONESHOT);
         assert_eq!(silent(events::IN | EXCLUSIVE), EXCLUSIVE);
     }
 }

@@ -88,6 +88,11 @@ impl<S: Receiver> Attachment<S> {
         self.reuses_address
     }
 
+    /// Whether each of the sockets at its port has its part of the peers, whoever they are.
+    pub(crate) fn has_equals(&self) -> bool {
+        self.shares_port && !self.chosen_by_cpu
+    }
+
     /// The option by which it may share its port, for a reader.
     pub(crate) fn sharing_option(&self) -> &'static str {
         match (self.shares_port, self.reuses_address) {

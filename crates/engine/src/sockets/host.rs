@@ -24,6 +24,7 @@ use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::{Described, Stack};
+use crate::sockets::strangers::Strangers;
 use crate::sockets::success;
 use crate::sockets::unseen::Unseen;
 use crate::sockets::zero_copy::HeldPackets;
@@ -50,6 +51,8 @@ pub struct Host<S: Stack> {
     control: Mutex<()>,
     /// The datagram sockets by the address that they are bound to.
     pub(crate) ports: Ports<S>,
+    /// Datagram sockets of other processes.
+    pub(crate) strangers: Strangers,
     /// A socket has been a member of a multicast group.
     pub(super) groups_joined: AtomicBool,
     /// The tick of the clock at which a sender last looked for members of groups on this host.
@@ -114,6 +117,7 @@ impl<S: Stack> Host<S> {
             offloads_by_thread: AtomicBool::new(false),
             control: Mutex::new(()),
             ports: Ports::new(),
+            strangers: Strangers::default(),
             groups_joined: AtomicBool::new(false),
             members_followed_nsec: AtomicU64::new(0),
             users: Mutex::default(),

@@ -38,6 +38,8 @@ pub(crate) struct SocketFacts<'a> {
 pub(crate) enum PortSharing {
     /// Nobody who could get our datagrams.
     Alone,
+    /// Other processes have their part, where a broker serves the interface.
+    Joint,
     /// Somebody, for some of them.
     Shared,
     /// The kernel does not say.
@@ -144,7 +146,7 @@ fn refuse<'a>(socket: &SocketFacts<'a>) -> Result<(), NotOffloaded<'a>> {
         return Err(NotOffloaded { reason, rule });
     }
     match socket.sharing {
-        PortSharing::Alone => {}
+        PortSharing::Alone | PortSharing::Joint => {}
         PortSharing::Shared => return Err(Reason::PortShared.into()),
         PortSharing::Unknown => return Err(Reason::ReuseAddress.into()),
     }

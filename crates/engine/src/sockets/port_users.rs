@@ -23,6 +23,11 @@ impl PortUsers {
     pub(crate) fn of(&self, port: u16) -> &[PortUser] {
         self.0.get(&port).map_or(&[], Vec::as_slice)
     }
+
+    /// Whether a socket is among them.
+    pub(crate) fn has(&self, inode: u64) -> bool {
+        self.0.values().flatten().any(|it| it.inode == inode)
+    }
 }
 
 /// What is kept of the last look at all of them.

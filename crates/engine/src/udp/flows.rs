@@ -6,6 +6,7 @@
 mod facts;
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use dev_core::Flow;
@@ -19,7 +20,7 @@ use links::reason::Reason;
 use crate::sockets::hand_over;
 use crate::sockets::hand_over::in_parentheses;
 use crate::sockets::host::Host;
-use crate::sockets::offload::{self, NotOffloaded};
+use crate::sockets::offload::{self, NotOffloaded, PortSharing};
 use crate::sockets::stack::{MayOpen, Stack};
 use crate::udp::groups::{self, Wanted};
 use crate::udp::socket::{UdpSocket, UdpStack};
@@ -131,7 +132,8 @@ impl<S: UdpStack> UdpSocket<S> {
                 if self.is_held() {
                     self.os_polls.begin_with_kernel();
                 }
-                self.change_flows(host, &flows, groups).into()
+                let is_joint = facts.sharing == PortSharing::Joint;
+                self.change_flows(host, (&flows, is_joint), groups).into()
             }
             Err(refusal) => {
                 self.drop_flows();
@@ -206,12 +208,12 @@ impl<S: UdpStack> UdpSocket<S> {
         }
     }
 
-    /// Goes over from the flows it has to those it should have. New ones come first, so that no
-    /// packet falls between.
+    /// Goes over from the flows it has to those it should have, which other processes have part of,
+    /// perhaps. New ones come first, so that no packet falls between.
     fn change_flows(
         &'static self,
         host: &Host<S>,
-        wanted: &[(u32, Flow)],
+        wanted: (&[(u32, Flow)], bool),
         groups: Wanted,
     ) -> Reason {
         let had = std::mem::take(&mut self.attachment().flows);
@@ -267,7 +269,7 @@ impl<S: UdpStack> UdpSocket<S> {
     fn attach_wanted(
         &'static self,
         host: &Host<S>,
-        wanted: &[(u32, Flow)],
+        (wanted, is_joint): (&[(u32, Flow)], bool),
         had: &Attached<S>,
     ) -> (Attached<S>, Reason) {
         let mut reason = Reason::OpenFailed;
@@ -280,6 +282,10 @@ impl<S: UdpStack> UdpSocket<S> {
                     continue;
                 }
             };
+            if is_joint && !interface.is_joint() {
+                reason = Reason::PortShared;
+                break;
+            }
             let attached = if has(had, *index, flow) {
                 Ok(())
             } else {
@@ -311,21 +317,27 @@ impl<S: UdpStack> UdpSocket<S> {
     /// `Err`: as [`Interface::attach`], which it is unless the flow belongs to a socket with which
     /// this one shares its port.
     fn attach(&'static self, interface: &Interface<S>, flow: &Flow) -> Result<(), Option<S>> {
-        let attached = interface.attach(flow, self.into());
+        let place = |socket: &Self| {
+            let attachment = socket.attachment();
+            (attachment.local, attachment.has_equals())
+        };
+        let (local, has_equals) = place(self);
+        let joins = has_equals && flow.peer.is_none();
+        // SAFETY: the program may not close it while a call of its library is about it.
+        let kernels = unsafe { BorrowedFd::borrow_raw(self.fd()) };
+        let attached = match joins {
+            true => interface.attach_joining(flow, self.into(), kernels),
+            false => interface.attach(flow, self.into()),
+        };
         let Err(Some(owner)) = attached else {
             return attached;
         };
-        let place = |socket: &Self| {
-            let attachment = socket.attachment();
-            let is_equal = attachment.shares_port && !attachment.chosen_by_cpu;
-            (attachment.local, is_equal)
-        };
-        let (local, is_equal) = place(self);
-        let is_sharer = |other: &Self| is_equal && place(other) == (local, true);
-        if flow.peer.is_some() || !owner.as_udp().is_some_and(is_sharer) {
+        let is_sharer = |other: &Self| joins && place(other) == (local, true);
+        if !owner.as_udp().is_some_and(is_sharer) {
             return Err(Some(owner));
         }
         interface.share(flow, owner, self.into());
+        interface.join_again(flow, kernels);
         Ok(())
     }
 

@@ -37,6 +37,8 @@ pub(super) fn port_sharing<S: Stack>(
     let own = accelerated_inodes(host);
     if users.iter().all(|other| own.contains(&other.inode)) {
         PortSharing::Alone
+    } else if socket.attachment().has_equals() && host.links.has_broker() {
+        PortSharing::Joint
     } else {
         PortSharing::Shared
     }
@@ -60,6 +62,9 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
     let _control = host.control();
     let own = accelerated_inodes(host);
     groups::look_after(host, users.as_deref());
+    if let Some(users) = &users {
+        host.strangers.retain(|inode| users.has(inode));
+    }
     for (fd, socket) in sharing {
         let port = socket.core().attachment().groups.local.port();
         let is_own = |other: &PortUser| own.contains(&other.inode);
@@ -82,9 +87,11 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
         }
         let is_shared = users.as_ref().is_none_or(|users| {
             let others = users.of(place.local.port()).iter();
-            others
-                .filter(|other| !is_own(other))
-                .any(|other| takes_from(&place, other))
+            let is_stranger = |other: &&PortUser| !is_own(other) && takes_from(&place, other);
+            let strangers: Vec<_> = others.filter(is_stranger).map(|it| it.inode).collect();
+            let may_join = socket.core().attachment().has_equals();
+            let have_part = || host.strangers.may_have_part(socket.core(), &strangers);
+            !strangers.is_empty() && !(may_join && have_part())
         });
         if is_shared {
             let option = socket.core().attachment().sharing_option();

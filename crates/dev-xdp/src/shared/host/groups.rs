@@ -86,8 +86,9 @@ impl Host {
     }
 
     fn update_shares(&self, number: u8) -> io::Result<()> {
-        let all = self.ledger.groups().takers(number);
-        let late = |place: &u8| self.late.contains(place);
+        let groups = self.ledger.groups();
+        let (all, listens) = (groups.takers(number), groups.listens(number));
+        let late = |place: &u8| listens && self.late.contains(place);
         let mut takers: Vec<u8> = all.iter().copied().filter(|it| !late(it)).collect();
         if takers.is_empty() {
             // One that is late is better than nobody.

@@ -109,6 +109,12 @@ impl Groups {
         takers
     }
 
+    /// Whether a group is of listeners. Datagrams are for whom they are, however late that is.
+    pub(in crate::shared) fn listens(&self, number: u8) -> bool {
+        let mut groups = self.0.iter();
+        groups.any(|(key, it)| it.number == number && key.0 == Protocol::Tcp)
+    }
+
     /// The numbers of the groups that a process is in.
     pub(in crate::shared) fn of(&self, place: u8) -> impl Iterator<Item = u8> + '_ {
         let groups = self.0.values();

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use dev_core::Flow;
 use libc::c_int;
@@ -21,9 +20,6 @@ use crate::sockets::port_place::{Place, takes_from};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
-
-/// How long a listener of another process's may need to join: its library opens the interface.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Who listens at an address.
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,10 +183,10 @@ impl<S: TcpStack> TcpSocket<S> {
 /// Leaves listeners to the kernel from which others take something. Under the control lock.
 fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &HashSet<u64>) {
     for (fd, socket) in host.sockets() {
-        let is_sharer = socket.as_tcp().is_some_and(|it| it.may_share());
-        if !is_sharer || !socket.core().is_offloaded() {
+        let sharer = socket.as_tcp().filter(|it| it.may_share());
+        let Some(sharer) = sharer.filter(|it| it.is_offloaded()) else {
             continue;
-        }
+        };
         let Ok(Some(addresses)) = Addresses::of(fd) else {
             continue;
         };
@@ -199,34 +195,11 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
             |other: &&PortUser| !own.contains(&other.inode) && takes_from(&place, other);
         let strangers = listeners.iter().filter(is_stranger);
         let strangers: Vec<u64> = strangers.map(|it| it.inode).collect();
-        if !strangers.is_empty() && !may_have_part(socket, &strangers) {
+        let known = &sharer.globals.shared_listeners.strangers;
+        if !strangers.is_empty() && !known.may_have_part(sharer, &strangers) {
             hand_over::hand_over(host, socket, Reason::PortShared, REUSE_PORT);
         }
     }
-}
-
-/// Whether listeners of other processes have their part of what comes to one of ours, or may be
-/// about to.
-fn may_have_part<S: TcpStack>(socket: S, strangers: &[u64]) -> bool {
-    let Some(socket) = socket.as_tcp() else {
-        return false;
-    };
-    let flows = socket.attachment().flows.clone();
-    if flows.is_empty() || !flows.iter().all(|(interface, _)| interface.is_joint()) {
-        return false;
-    }
-    let seen = &socket.globals.shared_listeners;
-    if flows
-        .iter()
-        .all(|(interface, flow)| interface.have_joined(flow, strangers))
-    {
-        let mut seen = seen.strangers();
-        strangers.iter().for_each(|it| _ = seen.remove(it));
-        return true;
-    }
-    let (now, mut seen) = (Instant::now(), seen.strangers());
-    let is_young = |inode: &u64| now < *seen.entry(*inode).or_insert(now) + GRACE;
-    strangers.iter().all(is_young)
 }
 
 fn place<S: TcpStack>(core: &SocketCore<S>) -> (SocketAddr, bool) {
@@ -259,7 +232,7 @@ pub(crate) fn look_after_shared_listeners<S: TcpStack>(host: &Host<S>) -> bool {
     leave_to_others(host, &listeners, &own);
     // What is not listed is closed, or does not listen yet.
     let listed: HashSet<u64> = listeners.iter().map(|it| it.inode).collect();
-    shared.strangers().retain(|inode, _| listed.contains(inode));
+    shared.strangers.retain(|inode| listed.contains(&inode));
     let here: HashSet<u64> = sharers().map(|it| sys::inode(it.fd())).collect();
     let is_there = |inode: &u64| listed.contains(inode) || here.contains(inode);
     shared.own().retain(is_there);
