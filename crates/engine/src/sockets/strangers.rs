@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::sockets::socket::SocketCore;
-use crate::sockets::stack::Stack;
+use dev_core::Flow;
+use links::interface::Interface;
+use links::receiver::Receiver;
 
 /// How long one may need to join: its library opens the interface.
 const GRACE: Duration = Duration::from_secs(1);
@@ -15,9 +16,12 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Strangers(Mutex<HashMap<u64, Instant>>);
 
 impl Strangers {
-    /// Whether `others` have their part of what comes to a socket of ours, or may be about to.
-    pub(crate) fn may_have_part<S: Stack>(&self, ours: &SocketCore<S>, others: &[u64]) -> bool {
-        let flows = ours.attachment().flows.clone();
+    /// Whether `others` have their part of the flows of a socket of ours, or may be about to.
+    pub(crate) fn may_have_part<S: Receiver>(
+        &self,
+        flows: &[(&'static Interface<S>, Flow)],
+        others: &[u64],
+    ) -> bool {
         if flows.is_empty() || !flows.iter().all(|(interface, _)| interface.is_joint()) {
             return false;
         }

@@ -89,9 +89,13 @@ pub(crate) fn look_after_shared_ports<S: UdpStack>(host: &Host<S>) -> bool {
             let others = users.of(place.local.port()).iter();
             let is_stranger = |other: &&PortUser| !is_own(other) && takes_from(&place, other);
             let strangers: Vec<_> = others.filter(is_stranger).map(|it| it.inode).collect();
-            let may_join = socket.core().attachment().has_equals();
-            let have_part = || host.strangers.may_have_part(socket.core(), &strangers);
-            !strangers.is_empty() && !(may_join && have_part())
+            if strangers.is_empty() {
+                return false;
+            }
+            let attachment = socket.core().attachment();
+            let (has_equals, flows) = (attachment.has_equals(), attachment.flows.clone());
+            drop(attachment);
+            !has_equals || !host.strangers.may_have_part(&flows, &strangers)
         });
         if is_shared {
             let option = socket.core().attachment().sharing_option();

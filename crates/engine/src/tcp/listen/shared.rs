@@ -196,7 +196,8 @@ fn leave_to_others<S: TcpStack>(host: &Host<S>, listeners: &[PortUser], own: &Ha
         let strangers = listeners.iter().filter(is_stranger);
         let strangers: Vec<u64> = strangers.map(|it| it.inode).collect();
         let known = &sharer.globals.shared_listeners.strangers;
-        if !strangers.is_empty() && !known.may_have_part(sharer, &strangers) {
+        let flows = sharer.attachment().flows.clone();
+        if !strangers.is_empty() && !known.may_have_part(&flows, &strangers) {
             hand_over::hand_over(host, socket, Reason::PortShared, REUSE_PORT);
         }
     }
