@@ -4,7 +4,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use crate::number::{duplicate_anywhere, duplicate_to_end, move_out_of_the_way};
 use crate::table::DescriptorTable;
@@ -19,6 +19,8 @@ const KEPT_BY_CHILD: u8 = 2;
 static KINDS: DescriptorTable<AtomicU8> = DescriptorTable::new();
 /// Below it no number is, or ever was, the library's.
 static LOWEST: AtomicI32 = AtomicI32::new(RawFd::MAX);
+/// How many forks lie behind this memory since the library's first descriptor.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Where the owner of a number looks for it. Read and changed under [`changing`].
 static PLACES: DescriptorTable<AtomicPtr<AtomicI32>> = DescriptorTable::new();
 
@@ -168,8 +170,15 @@ pub fn first_in(first: RawFd, end: RawFd) -> Option<RawFd> {
         .map(|(fd, _)| fd)
 }
 
+/// Tells the descriptors of this process from those of the same memory before a fork, which are
+/// closed. A child of vfork(2) has its parent's memory, and copies of the descriptors.
+pub fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// In a forked child: closes what it must not have. Async-signal-safe.
 pub fn close_in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
     // A thread of the parent may have held it.
     CHANGING.store(false, Ordering::Relaxed);
     for (fd, kind) in KINDS.range(0, u32::MAX) {

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -52,6 +53,8 @@ else:
     datagrams.bind(address)
     streams.append(datagrams)
 if sys.argv[3:4] != ["workers"]:
+    # Another program gets the socket, by a child of vfork(2) that shares our memory.
+    signal.signal(signal.SIGUSR2, lambda *_: subprocess.run(["true"], stdin=datagrams))
     print("ready", flush=True)
     ends = []
 while not ends or streams:

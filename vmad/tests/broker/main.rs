@@ -11,6 +11,7 @@ use lab::{Lab, Traffic};
 use testkit::{Running, or_skip};
 
 const SIGKILL: i32 = 9;
+const SIGUSR2: i32 = 12;
 const SIGTERM: i32 = 15;
 const SIGSTOP: i32 = 19;
 
@@ -102,6 +103,21 @@ fn users_are_served_as_the_policy_says() {
         "{}",
         lab.log()
     );
+}
+
+/// The child gives the socket back to the kernel, for its parent.
+#[test]
+fn a_child_of_vfork_speaks_for_its_parent() {
+    let lab = or_skip!(Lab::new(""));
+    let mut server = lab.server(7001);
+    lab.datagrams(7001, 20);
+    assert_eq!(server.kernel_packets(), 0);
+    server.process().signal(SIGUSR2).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    lab.datagrams(7001, 20);
+    assert!(begin.elapsed() < Duration::from_secs(10), "some were lost");
+    assert!(server.kernel_packets() > 0, "{:?}", server.sockets());
 }
 
 /// The broker repairs sockets for a program without the right, which needs that to the end.

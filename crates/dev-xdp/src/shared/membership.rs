@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use descriptors::OwnDescriptor;
+use descriptors::{OwnDescriptor, own};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
@@ -31,8 +31,8 @@ pub(crate) struct Membership {
     turn: Mutex<()>,
     /// There is nobody to answer any more.
     is_over: AtomicBool,
-    /// In a child of this process its descriptor is somebody else's.
-    process: u32,
+    /// In a forked child its descriptor is somebody else's.
+    forks: u32,
     /// Where the broker says that it is about to end.
     area: Option<Arc<Area>>,
 }
@@ -55,14 +55,14 @@ impl Membership {
             socket,
             turn: Mutex::new(()),
             is_over: AtomicBool::new(false),
-            process: std::process::id(),
+            forks: own::forks(),
             area: None,
         })
     }
 
     /// Whether this process has connected, and not one that it was forked from.
     pub(super) fn is_this_process_s(&self) -> bool {
-        self.process == std::process::id()
+        self.forks == own::forks()
     }
 
     /// Before anything was said: whether the broker still waits for that.
