@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use stats::SectionInfo;
 
+use crate::capture::Capture;
 use crate::fd_list::FdList;
 use crate::message::tell;
 
@@ -83,6 +84,8 @@ pub(crate) enum Output {
     Record(PathBuf),
     /// In words, of all sockets or one.
     Words(Option<i32>),
+    /// Packets instead of statistics.
+    Capture(Box<Capture>),
 }
 
 /// What the process is asked for before its statistics are shown.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod cli;
 mod control;
 mod csv;

@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stats::{ReadError, Reader, SectionKind, Statistics};
 
+use crate::capture::{self, Capture};
 use crate::cli::{Details, Options, Output, Process};
 use crate::message::tell;
 use crate::sample::{Report, Sample};
@@ -30,6 +31,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Output::Prometheus(address) if options.replay.is_none() => {
             return metrics(options, *address);
         }
+        Output::Capture(capture) => return take_packets(options, capture),
         _ => watch(options),
     };
     match outcome {
@@ -39,21 +41,23 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(failure) => {
-            match failure {
-                Failure::Write(error) => {
-                    tell(format_args!("cannot write to standard output: {error}"));
-                }
-                Failure::Source(error) => tell(error),
-                Failure::Other(text) => tell(text),
-                Failure::Select(error) => {
-                    tell(&error);
-                    tell_of_silent(options, &error);
-                }
-            }
-            ExitCode::FAILURE
+        Err(failure) => tell_of_failure(options, failure),
+    }
+}
+
+fn tell_of_failure(options: &Options, failure: Failure) -> ExitCode {
+    match failure {
+        Failure::Write(error) => {
+            tell(format_args!("cannot write to standard output: {error}"));
+        }
+        Failure::Source(error) => tell(error),
+        Failure::Other(text) => tell(text),
+        Failure::Select(error) => {
+            tell(&error);
+            tell_of_silent(options, &error);
         }
     }
+    ExitCode::FAILURE
 }
 
 /// Why nothing more is shown that should be.
@@ -83,9 +87,27 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Packets instead of statistics.
+fn take_packets(options: &Options, capture: &Capture) -> ExitCode {
+    let took = || {
+        let interrupts = watch_interrupts().map_err(cannot_watch)?;
+        let reader = select(options).map_err(Failure::Select)?;
+        let wanted = (options.cycles, &options.sockets);
+        let directory = &options.directory;
+        capture::run(capture, directory, reader, wanted, &interrupts).map_err(Failure::Other)
+    };
+    match took() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => tell_of_failure(options, failure),
+    }
+}
+
+fn cannot_watch(error: io::Error) -> Failure {
+    Failure::Other(format!("cannot watch for Ctrl-C: {error}"))
+}
+
 fn watch(options: &Options) -> Result<End, Failure> {
-    let interrupts = watch_interrupts()
-        .map_err(|error| Failure::Other(format!("cannot watch for Ctrl-C: {error}")))?;
+    let interrupts = watch_interrupts().map_err(cannot_watch)?;
     let mut source = match &options.replay {
         Some(path) => Source::Recorded(Recording::open(path)?),
         None => Source::Live {
@@ -314,7 +336,9 @@ impl<'a> Printer<'a> {
         let process = source.process();
         let is_first = std::mem::replace(&mut self.is_first, false);
         Ok(match self.output {
-            Output::Screens | Output::Basic { .. } => self.basic.format(report),
+            Output::Screens | Output::Basic { .. } | Output::Capture(_) => {
+                self.basic.format(report)
+            }
             Output::Medium => self.medium.format(report),
             Output::Full if self.clears => full::CLEAR_SCREEN.to_owned() + &full::format(report),
             Output::Full => full::format(report),
