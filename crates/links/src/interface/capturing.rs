@@ -4,11 +4,14 @@
 use std::iter;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use dev_core::ShardGuard;
 use stats::{CaptureRing, Direction};
 
 use crate::interface::Interface;
+use crate::interface::receive_ring::{RxSide, Tables};
 use crate::interface::sending::Sender;
-use crate::receiver::{DirectCall, Receiver};
+use crate::receiver::{NoCall, Receiver};
+use crate::wait::WakesLater;
 
 /// The device was given up.
 const LOST: u8 = 1;
@@ -102,22 +105,42 @@ impl<S: Receiver> Interface<S> {
         }
     }
 
-    /// Receives up to a batch by a ring, and does what is to be done beside.
+    /// Does what rarely is to be done before packets are received. Returns whether these are to be
+    /// recorded.
     #[cold]
     #[inline(never)]
-    pub(super) fn poll_ring_looking<D: DirectCall<S>>(
-        &self,
-        number: usize,
-        direct: &mut Option<D>,
-    ) -> usize {
+    pub(super) fn look_before_receiving(&self) -> bool {
         if self.condition.has_kick_pending() {
             self.kick_again_if_pending();
         }
-        if self.condition.is_recorded() {
-            self.take_batch::<true, _>(number, direct)
-        } else {
-            self.take_batch::<false, _>(number, direct)
-        }
+        self.condition.is_recorded()
+    }
+
+    /// Receives up to a batch by a ring, and records it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn poll_recorded(&self, number: usize) -> usize {
+        let _wakes = WakesLater::begin();
+        let mut guard = self.rx.lock(number);
+        let count = self.receive_recorded::<true>(&mut guard, number);
+        drop(guard);
+        self.end_batch();
+        self.start_replies();
+        count
+    }
+
+    /// Everything goes by the sockets' queues, also what a call waits for: there is one copy of
+    /// this code for all kinds of calls, so that the copies of the others are as they would be
+    /// without it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn receive_recorded<const BATCH: bool>(
+        &self,
+        guard: &mut ShardGuard<'_, Tables<S>, RxSide<S::Backend>>,
+        number: usize,
+    ) -> usize {
+        let (tables, side) = guard.both();
+        self.receive::<BATCH, true, _>(tables, side, number, &mut None::<NoCall>)
     }
 }
 

@@ -51,12 +51,11 @@ impl<S: Receiver> Interface<S> {
         number: usize,
         direct: &mut Option<D>,
     ) -> usize {
-        let (tables, side) = guard.both();
         if self.condition.is_recorded() {
-            self.receive::<false, true, _>(tables, side, number, direct)
-        } else {
-            self.receive::<false, false, _>(tables, side, number, direct)
+            return self.receive_recorded::<false>(guard, number);
         }
+        let (tables, side) = guard.both();
+        self.receive::<false, false, _>(tables, side, number, direct)
     }
 
     /// Takes in what has come by each ring, unless a call of the program has received by it since

@@ -42,23 +42,13 @@ impl<S: Receiver> Interface<S> {
         number: usize,
         direct: &mut Option<D>,
     ) -> usize {
-        if self.condition.concerns_receivers() {
-            return self.poll_ring_looking(number, direct);
+        if self.condition.concerns_receivers() && self.look_before_receiving() {
+            return self.poll_recorded(number);
         }
-        self.take_batch::<false, _>(number, direct)
-    }
-
-    /// Receives up to a batch, and delivers it.
-    #[inline(always)]
-    pub(super) fn take_batch<const RECORDED: bool, D: DirectCall<S>>(
-        &self,
-        number: usize,
-        direct: &mut Option<D>,
-    ) -> usize {
         let _wakes = WakesLater::begin();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
-        let count = self.receive::<true, RECORDED, _>(tables, side, number, direct);
+        let count = self.receive::<true, false, _>(tables, side, number, direct);
         drop(guard);
         self.end_batch();
         self.start_replies();
@@ -87,12 +77,12 @@ impl<S: Receiver> Interface<S> {
         let (mut bytes, mut in_pieces) = (0, 0);
         let sink = |frame: Frame| {
             bytes += frame.len();
-            if RECORDED && !frame.continues() && !multi_buffer.are_missing() {
-                self.record(Direction::Received, self.pool.data(&frame));
-            }
             if multi_buffer.are_missing() || frame.continues() {
                 in_pieces += 1;
                 return self.take_piece(receiver, tables, frame, multi_buffer);
+            }
+            if RECORDED {
+                self.record(Direction::Received, self.pool.data(&frame));
             }
             let arrived_nsec = arrival_nsec(until_timed);
             self.deliver(receiver, tables, frame, arrived_nsec, direct);
