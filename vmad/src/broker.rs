@@ -7,6 +7,7 @@
 //!                                  its processes ◄───────┘ questions and answers
 //! ```
 
+mod board;
 mod here;
 mod newcomer;
 mod policy;
@@ -37,6 +38,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::cli::Options;
 use crate::daemon::{Failure, signals};
 use crate::log::Log;
+use board::{Board, Refused};
 use newcomer::{InterfaceId, Newcomer, NotHeard};
 pub(crate) use policy::Malformed as PolicyError;
 use policy::Policy;
@@ -54,6 +56,7 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Shared<'a> {
     backend: XdpBackend,
     log: &'a Log,
+    board: Board,
     ports: Mutex<HashMap<InterfaceId, Door>>,
 }
 
@@ -79,6 +82,7 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
     let shared = Shared {
         backend: XdpBackend::new(options.xdp_mode, 0),
         log,
+        board: Board::default(),
         ports: Mutex::default(),
     };
     let end = signals(&[SIGTERM, SIGINT])?;
@@ -93,6 +97,7 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
             listener,
             policy,
             shared: &shared,
+            socket: path,
             strangers: HashMap::new(),
             next: FIRST_STRANGER,
         }
@@ -102,6 +107,7 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
         served
     });
     let _ = fs::remove_file(path);
+    Board::take_down(path);
     log.info("ended");
     served
 }
@@ -110,6 +116,8 @@ struct Listening<'a> {
     listener: OwnedFd,
     policy: Policy,
     shared: &'a Shared<'a>,
+    /// Its path.
+    socket: &'a Path,
     /// Who has connected, and since when.
     strangers: HashMap<u64, (OwnedFd, Instant)>,
     next: u64,
@@ -129,13 +137,14 @@ impl<'a> Listening<'a> {
         add(self.listener.as_fd(), LISTENER)?;
         add(end.as_fd(), END)?;
         let mut events: Vec<Event> = Vec::with_capacity(64);
+        self.shared.board.write(self.socket, self.shared.log);
         loop {
             events.clear();
             let timeout = Timespec {
                 tv_sec: 1,
                 tv_nsec: 0,
             };
-            let timeout = (!self.strangers.is_empty()).then_some(&timeout);
+            let timeout = self.has_to_look().then_some(&timeout);
             match epoll::wait(&epoll, spare_capacity(&mut events), timeout) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -150,7 +159,17 @@ impl<'a> Listening<'a> {
             let now = Instant::now();
             self.strangers
                 .retain(|_, (_, since)| now < *since + STRANGER_PATIENCE);
+            if self.shared.board.has_changed() {
+                self.shared.board.write(self.socket, self.shared.log);
+            }
         }
+    }
+
+    /// Whether something may happen that no event tells of.
+    fn has_to_look(&self) -> bool {
+        !self.strangers.is_empty()
+            || !self.shared.ports().is_empty()
+            || self.shared.board.has_changed()
     }
 
     /// Takes in who has connected.
@@ -184,7 +203,17 @@ impl<'a> Listening<'a> {
             Ok((newcomer, namespace)) => self.pass_on(scope, newcomer, namespace),
             // It has only looked whether somebody is here.
             Err(NotHeard::System(why)) if why.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(why) => self.shared.log.info(format_args!("not served: {why}")),
+            Err(why) => {
+                self.shared.log.info(format_args!("not served: {why}"));
+                if let Some(pid) = why.process() {
+                    self.shared.board.refused(Refused {
+                        pid,
+                        user: None,
+                        interface: "",
+                        why: &why.to_string(),
+                    });
+                }
+            }
         }
     }
 

@@ -74,7 +74,7 @@ pub struct Options {
     pub broker: bool,
 
     /// The socket that programs ask the broker through (their VMA_BROKER)
-    #[arg(long, value_name = "FILE", default_value = "/run/vma/vmad.sock")]
+    #[arg(long, value_name = "FILE", default_value = stats::BROKER_SOCKET)]
     pub broker_socket: PathBuf,
 
     /// Whom the broker serves; root and the group vma where there is no such file
@@ -85,9 +85,14 @@ pub struct Options {
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = xdp_mode)]
     pub xdp_mode: XdpMode,
 
-    /// Print what the running daemon watches and has done, and exit
+    /// Print what the running daemon watches and has done, and whom the running broker serves, and
+    /// exit
     #[arg(long)]
     pub status: bool,
+
+    /// The same as JSON, for programs
+    #[arg(long, requires = "status")]
+    pub json: bool,
 }
 
 impl Options {
@@ -189,6 +194,7 @@ mod tests {
             "-p x",
             "extra",
             "--daemon",
+            "--json",
         ] {
             assert!(options(words).is_err(), "{words}");
         }

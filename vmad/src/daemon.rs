@@ -339,7 +339,7 @@ impl<'a> Daemon<'a> {
                 ..self.counters
             },
         };
-        let written = status.write(&self.options.status_file);
+        let written = status::write_document(&status, &self.options.status_file);
         if let Err(error) = written
             && !std::mem::replace(&mut self.status_failed, true)
         {

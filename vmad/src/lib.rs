@@ -60,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return cli::answer(&error),
     };
     if options.status {
-        return status::show(&options.status_file);
+        return status::show(&options);
     }
     let log = log::Log::new(options.verbose, options.console);
     let ended = match options.guard {

@@ -75,6 +75,12 @@ pub(crate) fn is_in_network_namespace(pid: u32, namespace: (u64, u64)) -> bool {
     })
 }
 
+/// The name of the program that the process runs, which it may choose itself; empty if the process
+/// has gone.
+pub(crate) fn program(pid: u32) -> String {
+    read(pid, "comm").trim_end_matches('\n').to_owned()
+}
+
 /// The supplementary groups of the process.
 pub(crate) fn groups(pid: u32) -> Vec<u32> {
     let status = read(pid, "status");

@@ -112,10 +112,14 @@ The socket that programs ask the broker through.
 .I /etc/vma/vmad.conf
 Whom the broker serves.
 .TP
-.I /run/vmad/status.json
+.I /run/vmad/status.json\\fR,\\~ \\fI/run/vma/vmad.json
 What
 .B \\-\\-status
-prints.
+prints, of the daemon and of the broker.
+The broker\\(aqs, which is beside its socket, says for each interface who has it (process, user, program), which ports and flows, received
+frames that it has not taken, frames that are being sent for it, its own to send by, and packets that were lost for lack of room; and
+who was refused, how often and why.
+It is written once a second while something changes, and anybody may read it.
 .TP
 .I /tmp/vmastat.<pid>
 Statistics of a process: the daemon watches whoever has them, and removes those of the dead.

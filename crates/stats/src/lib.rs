@@ -34,6 +34,8 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "serde")]
+mod broker;
 mod cache_line;
 mod capture;
 mod control;
@@ -64,6 +66,10 @@ mod slot;
 mod statistics;
 mod sync;
 
+#[cfg(feature = "serde")]
+pub use broker::{
+    BROKER_SOCKET, BrokerClient, BrokerInterface, BrokerStatus, PORTS_SHOWN, Refusal,
+};
 pub use capture::{CaptureReader, CaptureRing, CapturedPacket, Direction, SNAP_MAX};
 pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
 pub use counter::{Counter, Gauge, Peak};
