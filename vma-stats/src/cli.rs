@@ -79,7 +79,16 @@ pub(crate) enum Output {
     Json,
     Csv(&'static SectionInfo),
     /// Once, or to everybody who asks at an address.
-    Prometheus(Option<SocketAddr>),
+    Prometheus {
+        address: Option<SocketAddr>,
+        /// A series for each socket instead of sums.
+        is_single: bool,
+    },
+    /// Of the broker with this socket.
+    Broker {
+        socket: PathBuf,
+        is_json: bool,
+    },
     /// JSON into a file.
     Record(PathBuf),
     /// In words, of all sockets or one.

@@ -13,6 +13,7 @@ mod kernel_table;
 #[cfg(test)]
 mod manual_page;
 mod message;
+mod overview;
 mod preloaded;
 mod prometheus;
 mod rate;

@@ -18,6 +18,13 @@ Show what was recorded; options of output, such as
 .BR \\-v ,
 may follow.
 .TP
+.B broker \\fR[\\fISOCKET\\fR]
+Say which processes
+.BR vmad (8)
+serves as broker, their ports, flows and frames, and who was refused and why; with
+.B \\-\\-json
+for programs.
+.TP
 .B capture \\fR[\\fB\\-w\\~\\fIFILE\\fR] [\\fIFILTER\\fR]
 Write the packets that go past the kernel, which
 .BR tcpdump (8)
@@ -112,6 +119,19 @@ Every counter of
 and
 .B \\-\\-csv
 is in docs/statistics.md.
+",
+    ),
+    (
+        "METRICS",
+        "
+.B \\-\\-prometheus
+has sums by program, protocol, state (offloaded, kernel) and reason, of all processes; served at an address, counters go on where
+sockets and processes end.
+Gauges are sums, peaks and round trip times the largest.
+With
+.B \\-\\-per_socket
+there is a series for each socket, with process, descriptor and addresses: as many as there are sockets.
+A dashboard for Grafana is among the examples.
 ",
     ),
     (

@@ -119,6 +119,11 @@ pub(super) struct Arguments {
     #[arg(long, group = "output", value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "",
           require_equals = true, global = true)]
     prometheus: Option<String>,
+
+    /// Metrics with a series for each socket, instead of sums by program, protocol, state and
+    /// reason
+    #[arg(long = "per_socket", requires = "prometheus")]
+    per_socket: bool,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -132,6 +137,12 @@ pub(super) enum Command {
     Record { file: PathBuf },
     /// Show what was recorded
     Replay { file: PathBuf },
+    /// Say which processes the broker serves, what they have, and who was refused
+    Broker {
+        /// The socket of the broker (the library's VMA_BROKER)
+        #[arg(default_value = stats::BROKER_SOCKET)]
+        socket: PathBuf,
+    },
     /// Write the packets that pass by the kernel, as pcapng
     ///
     /// The filter has the common words of pcap-filter(7): host, net, port, portrange with src and
@@ -209,6 +220,12 @@ impl Arguments {
         match &self.command {
             Some(Command::Explain { fd }) => return Ok(Output::Words(*fd)),
             Some(Command::Record { file }) => return Ok(Output::Record(file.clone())),
+            Some(Command::Broker { socket }) => {
+                return Ok(Output::Broker {
+                    socket: socket.clone(),
+                    is_json: self.json,
+                });
+            }
             Some(Command::Capture {
                 write,
                 file_size,
@@ -238,7 +255,10 @@ impl Arguments {
             return Ok(Output::Csv(section));
         }
         if let Some(address) = &self.prometheus {
-            return local_address(address).map(Output::Prometheus);
+            return Ok(Output::Prometheus {
+                address: local_address(address)?,
+                is_single: self.per_socket,
+            });
         }
         let prints = self.plain || self.view.is_some() || self.cycles.is_some();
         Ok(match self.view {
