@@ -25,6 +25,9 @@ pub(crate) struct Status {
     /// Redirected to or from TAP devices.
     #[serde(default)]
     pub(crate) flows: usize,
+    /// The network namespace that it sends from.
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
 }
 
 /// A process that is watched.
@@ -57,13 +60,17 @@ pub(crate) struct Counters {
     pub(crate) messages_refused: u64,
     /// Beyond the limits.
     pub(crate) messages_dropped: u64,
+    /// Connections of the dead in network namespaces that the daemon is not in.
+    #[serde(default)]
+    pub(crate) elsewhere: u64,
 }
 
 impl Counters {
     const NAMES: &'static str = "processes that ended|  without a word|resets sent|probes sent|connections spared|\
-                                 unknown to the peer|unanswered|files removed|messages|  refused|  dropped";
+                                 unknown to the peer|unanswered|files removed|messages|  refused|  dropped|\
+                                 in other namespaces";
 
-    fn values(&self) -> [u64; 11] {
+    fn values(&self) -> [u64; 12] {
         [
             self.processes_ended,
             self.processes_ended_uncleanly,
@@ -76,6 +83,7 @@ impl Counters {
             self.messages,
             self.messages_refused,
             self.messages_dropped,
+            self.elsewhere,
         ]
     }
 }
@@ -168,6 +176,12 @@ pub(crate) fn show(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The network namespace that the daemon with this file sends from, if it says so.
+pub(crate) fn namespace(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    serde_json::from_str::<Status>(&text).ok()?.namespace
+}
+
 fn read(path: &Path) -> Result<Status, String> {
     let text = fs::read_to_string(path).map_err(|error| {
         format!(
@@ -211,6 +225,7 @@ mod tests {
                 ..Counters::default()
             },
             flows: 2,
+            namespace: None,
         }
     }
 
