@@ -81,6 +81,15 @@ pub struct Options {
     #[arg(long, value_name = "FILE", default_value = "/etc/vma/vmad.conf")]
     pub broker_policy: PathBuf,
 
+    /// Be the broker of this process and what it starts: serve its user, too, in the background,
+    /// and end when it has ended and nobody has an interface. vma-run starts this (--broker)
+    #[arg(long, value_name = "PID", requires = "broker")]
+    pub broker_for: Option<u32>,
+
+    /// It is in the background already
+    #[arg(long, hide = true, requires = "broker_for")]
+    pub detached: bool,
+
     /// Where the broker's XDP programs run: auto, native or generic
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = xdp_mode)]
     pub xdp_mode: XdpMode,
@@ -195,6 +204,7 @@ mod tests {
             "extra",
             "--daemon",
             "--json",
+            "--broker-for 1",
         ] {
             assert!(options(words).is_err(), "{words}");
         }

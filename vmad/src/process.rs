@@ -40,6 +40,13 @@ pub(crate) fn belongs_to(pid: u32, user: u32) -> bool {
     })
 }
 
+/// The user that the process acts for.
+pub(crate) fn user(pid: u32) -> Option<u32> {
+    let status = read(pid, "status");
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Whether the process has CAP_NET_ADMIN. That it is in the daemon's network namespace is known
 /// already.
 pub(crate) fn may_administer_network(pid: u32) -> bool {

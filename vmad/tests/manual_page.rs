@@ -45,6 +45,10 @@ it opens network interfaces for the programs that ask, in their network namespac
 receive past the kernel on one interface.
 An interface is opened when the first asks, and closed ten seconds after the last has gone.
 When the broker ends, sockets go on with the kernel.
+.BR vma\\-run (1)
+starts one for a program and what that starts
+.RB ( \\-\\-broker ),
+which ends with them.
 .PP
 .I /etc/vma/vmad.conf
 says who may, beside root; without the file the group vma.
