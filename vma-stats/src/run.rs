@@ -361,7 +361,7 @@ impl<'a> Printer<'a> {
                 self.metrics
                     .text(&[(process.clone(), report.values.clone())])
             }
-            Output::Words(fd) => words::format(&report.values, *fd).ok_or_else(|| {
+            Output::Words(fd) => words::format(report, *fd).ok_or_else(|| {
                 let fd = fd.unwrap_or(-1);
                 Failure::Other(format!(
                     "process {} has no socket with descriptor {fd} that the library knows",
