@@ -1,5 +1,6 @@
 //! The reader's side: believes nothing of what it finds.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{
@@ -13,6 +14,8 @@ use crate::reader::Reader;
 /// overwritten at once.
 const KEPT_BYTES: u64 = (DATA_BYTES / 2) as u64;
 const WORD: usize = size_of::<u64>();
+/// Packets that are taken out at once.
+const BATCH: usize = 256;
 
 /// Reads the packets of a process from the moment on at which it was made.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct CaptureReader {
     /// The number of the record before it.
     number: Option<u64>,
     lost: u64,
+    /// What was taken out, and not asked for yet.
+    ready: VecDeque<CapturedPacket>,
 }
 
 /// A packet that passed by the kernel.
@@ -59,6 +64,7 @@ impl CaptureReader {
             at: 0,
             number: None,
             lost: 0,
+            ready: VecDeque::new(),
         };
         if !is_place || ring.word(0) != MAGIC {
             return None;
@@ -80,20 +86,50 @@ impl CaptureReader {
 
     /// The next packet, if it is there.
     pub fn take(&mut self) -> Option<CapturedPacket> {
-        loop {
-            match self.look() {
-                Found::Packet(packet, number) => {
-                    self.count_lost(number);
-                    return Some(packet);
-                }
-                Found::Nothing => return None,
+        while self.ready.is_empty() && self.take_batch() {}
+        self.ready.pop_front()
+    }
+
+    /// Takes out what is there, up to a batch. The writer's positions are in a line that it changes
+    /// with every packet: it waits for each look at that, so there are few.
+    /// `false`: there is nothing.
+    fn take_batch(&mut self) -> bool {
+        let mut taken: Vec<(u64, CapturedPacket, u64)> = Vec::new();
+        let mut next = self.next();
+        while taken.len() < BATCH {
+            let at = self.at;
+            match self.look(next) {
+                Found::Packet(packet, number) => taken.push((at, packet, number)),
+                Found::Nothing => break,
+                Found::Gone if !taken.is_empty() => break,
                 Found::Gone => {
                     if !self.find_record() {
-                        return None;
+                        return false;
                     }
+                    next = self.next();
                 }
             }
         }
+        if taken.is_empty() {
+            return false;
+        }
+        fence(Ordering::Acquire);
+        let next = self.next();
+        let is_whole = |at: u64| next.wrapping_sub(at) <= DATA_BYTES as u64;
+        if let Some((at, ..)) = taken.last()
+            && !is_whole(*at)
+        {
+            // Its length may be none: it is looked for anew where to go on.
+            self.at = *at;
+        }
+        for (at, packet, number) in taken {
+            // Else it may have been overwritten meanwhile.
+            if is_whole(at) {
+                self.count_lost(number);
+                self.ready.push_back(packet);
+            }
+        }
+        true
     }
 
     fn count_lost(&mut self, number: u64) {
@@ -110,8 +146,9 @@ impl CaptureReader {
         self.number = Some(number);
     }
 
-    fn look(&mut self) -> Found {
-        let (next, record) = (self.next(), offset_of(self.at));
+    /// `next`: where the writer was a moment ago.
+    fn look(&mut self, next: u64) -> Found {
+        let record = offset_of(self.at);
         if next == self.at {
             return Found::Nothing;
         }
@@ -133,10 +170,6 @@ impl CaptureReader {
             return Found::Gone;
         }
         let bytes = self.copy_out(kept as usize);
-        fence(Ordering::Acquire);
-        if self.next().wrapping_sub(self.at) > DATA_BYTES as u64 {
-            return Found::Gone;
-        }
         // What a process is stopped at while it writes has the room of what it has said.
         self.at += (RECORD_BYTES + kept as usize).next_multiple_of(RECORD_BYTES) as u64;
         let direction = match rest & SENT {
