@@ -10,8 +10,8 @@ use super::family::{Sum, labels, push_field, push_heading, push_sample};
 use crate::explain;
 use crate::views::protocol_name;
 
-/// Sections, and the fields by which their entries are told apart beside the program. Sockets are by
-/// more.
+/// Sections, and the fields by which their entries are told apart beside the program; sockets and
+/// connections are by more.
 const SECTIONS: [(SectionKind, &str, &[&str]); 7] = [
     (SectionKind::Sockets, "socket", &[]),
     (SectionKind::Rings, "ring", &["ifname"]),

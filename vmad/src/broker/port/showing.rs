@@ -34,7 +34,7 @@ impl Port<'_> {
             index: self.id.index,
             name: self.link.name.clone(),
             mode: format!("xdp {mode}"),
-            queues: queues as u32,
+            queues: u32::try_from(queues).unwrap_or(u32::MAX),
             clients,
         };
         self.shared.board.put(self.id, interface);
