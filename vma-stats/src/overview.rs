@@ -66,7 +66,7 @@ pub(crate) fn metrics(options: &Options, address: Option<SocketAddr>, is_single:
 
 /// What the broker with this socket says of itself.
 pub(crate) fn broker(socket: &Path, is_json: bool) -> ExitCode {
-    let status = match BrokerStatus::read(socket) {
+    let status = match BrokerStatus::read(socket, |bytes| serde_json::from_slice(bytes)) {
         Ok(status) => status,
         Err(reason) => {
             tell(reason);

@@ -31,7 +31,9 @@ impl Metrics {
             true => format(processes),
             false => self.totals.look(processes),
         };
-        if let Ok(broker) = BrokerStatus::read(Path::new(stats::BROKER_SOCKET)) {
+        if let Ok(broker) = BrokerStatus::read(Path::new(stats::BROKER_SOCKET), |bytes| {
+            serde_json::from_slice(bytes)
+        }) {
             broker::push(&mut text, &broker);
         }
         text

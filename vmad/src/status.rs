@@ -151,7 +151,9 @@ struct Document {
 /// `vmad --status`: of the daemon, and of the broker, if they run.
 pub(crate) fn show(options: &Options) -> ExitCode {
     let daemon = read(&options.status_file);
-    let broker = BrokerStatus::read(&options.broker_socket);
+    let broker = BrokerStatus::read(&options.broker_socket, |bytes| {
+        serde_json::from_slice(bytes)
+    });
     if let (Err(daemon), Err(broker)) = (&daemon, &broker) {
         // There is nowhere to report that the stream is closed, here and below.
         let _ = writeln!(io::stderr().lock(), "vmad: {daemon}\nvmad: {broker}");

@@ -1,7 +1,7 @@
 //! What a broker says of itself: who has which interface, and who was refused. A document in a file
 //! beside the broker's socket, which anybody may read.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -104,11 +104,14 @@ impl BrokerStatus {
         socket.with_extension("json")
     }
 
-    /// What the broker with this socket says.
+    /// What the broker with this socket says, which `parse` reads as JSON.
     ///
     /// # Errors
     /// In words: there is no such broker, or it has ended, or that is something else.
-    pub fn read(socket: &Path) -> Result<Self, String> {
+    pub fn read<E: Display>(
+        socket: &Path,
+        parse: impl FnOnce(&[u8]) -> Result<Self, E>,
+    ) -> Result<Self, String> {
         let path = Self::path(socket);
         let shown = path.display();
         let missing =
@@ -118,8 +121,8 @@ impl BrokerStatus {
         file.take(BYTES_MAX)
             .read_to_end(&mut bytes)
             .map_err(missing)?;
-        let status: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{shown} is no broker's status: {error}"))?;
+        let status =
+            parse(&bytes).map_err(|error| format!("{shown} is no broker's status: {error}"))?;
         if process_start_time_ticks(status.pid) != Some(status.start_ticks) {
             let pid = status.pid;
             return Err(format!(
@@ -279,26 +282,16 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("vmad.sock");
         let file = BrokerStatus::path(&socket);
-        assert!(
-            BrokerStatus::read(&socket)
-                .unwrap_err()
-                .contains("no broker")
-        );
-        let write = |status: &BrokerStatus| {
-            fs::write(&file, serde_json::to_vec(status).unwrap()).unwrap();
-        };
-        write(&status());
-        assert_eq!(BrokerStatus::read(&socket), Ok(status()));
-        write(&BrokerStatus {
+        let nothing = BrokerStatus::read(&socket, |_| Err::<_, &str>(""));
+        assert!(nothing.unwrap_err().contains("no broker"));
+        fs::write(&file, "{}").unwrap();
+        let read = |parsed: Result<BrokerStatus, &str>| BrokerStatus::read(&socket, |_| parsed);
+        assert_eq!(read(Ok(status())), Ok(status()));
+        let dead = BrokerStatus {
             start_ticks: 1,
             ..status()
-        });
-        assert!(
-            BrokerStatus::read(&socket)
-                .unwrap_err()
-                .contains("has ended")
-        );
-        fs::write(&file, "{").unwrap();
-        assert!(BrokerStatus::read(&socket).unwrap_err().contains("is no"));
+        };
+        assert!(read(Ok(dead)).unwrap_err().contains("has ended"));
+        assert!(read(Err("no JSON")).unwrap_err().contains("is no"));
     }
 }

@@ -130,7 +130,11 @@ fn labels_of(
         let index = section.fields.iter().position(|field| field.name == name);
         index.and_then(|index| row.get(index))
     };
-    let number = |name: &str| value(name).and_then(Value::number).unwrap_or(0.0) as u32;
+    let number = |name: &str| match value(name) {
+        Some(Value::Unsigned(number)) => u32::try_from(*number).unwrap_or(0),
+        Some(Value::Flag(flag)) => u32::from(*flag),
+        _ => 0,
+    };
     let mut told = vec![("program", process.program.clone())];
     match section.kind {
         SectionKind::Sockets => {

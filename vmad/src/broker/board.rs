@@ -127,6 +127,10 @@ impl Board {
 mod tests {
     use super::*;
 
+    fn read(socket: &Path) -> Result<BrokerStatus, String> {
+        BrokerStatus::read(socket, |bytes| serde_json::from_slice(bytes))
+    }
+
     fn refused(board: &Board, user: u32, interface: &str) {
         board.refused(Refused {
             pid: std::process::id(),
@@ -142,8 +146,8 @@ mod tests {
         for _ in 0..5 {
             refused(&board, 7, "eth0");
         }
-        for user in 0..REFUSALS_MAX as u32 - 1 {
-            refused(&board, 1000 + user, "eth0");
+        for user in (1000..).take(REFUSALS_MAX - 1) {
+            refused(&board, user, "eth0");
         }
         let notes = board.notes();
         assert_eq!(notes.refused.len(), REFUSALS_MAX);
@@ -171,12 +175,12 @@ mod tests {
         board.put(id, BrokerInterface::default());
         assert!(board.has_changed());
         board.write(&socket, &Log::new(0, true));
-        assert_eq!(BrokerStatus::read(&socket).unwrap().interfaces.len(), 1);
+        assert_eq!(read(&socket).unwrap().interfaces.len(), 1);
         board.put(id, BrokerInterface::default());
         assert!(!board.has_changed());
         board.remove(id);
         assert!(board.has_changed());
         Board::take_down(&socket);
-        assert!(BrokerStatus::read(&socket).is_err());
+        assert!(read(&socket).is_err());
     }
 }
