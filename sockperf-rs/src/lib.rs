@@ -71,8 +71,13 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>, strict: bool) -> Resul
     };
     match args::parse(arguments, seed.as_deref())? {
         Invocation::Print(text) => print(text),
-        Invocation::Compare { first, second } => {
-            print(compare::files(Path::new(&first), Path::new(&second))?)
+        Invocation::Compare {
+            first,
+            second,
+            html,
+        } => {
+            let html = html.as_deref().map(Path::new);
+            print(compare::files(Path::new(&first), Path::new(&second), html)?)
         }
         Invocation::Run(options) => session::run(&options, strict),
     }

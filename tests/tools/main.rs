@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod boxes;
+mod brokered;
+mod capture;
 mod explained;
 mod exports;
 mod logs;

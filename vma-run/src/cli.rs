@@ -9,6 +9,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use vma_config::Spec;
 
+use crate::broker::Wish;
+
 /// Runs a program with libvma preloaded.
 ///
 /// Before that it looks at what acceleration needs, and says on standard error what is missing and
@@ -32,6 +34,11 @@ pub(crate) struct Options {
     /// The same as JSON, for programs
     #[arg(long, requires = "check")]
     pub(crate) json: bool,
+
+    /// Have the processes of the program share interfaces: start a broker (vmad --broker) for it,
+    /// where none runs
+    #[arg(long, value_name = "WHEN", default_value = "no", value_enum)]
+    pub(crate) broker: Wish,
 
     /// Do not say what is missing
     #[arg(short, long)]
@@ -113,6 +120,14 @@ mod tests {
     fn a_program_or_a_check_is_needed() {
         assert!(options("").is_err());
         assert!(options("--check").unwrap().check);
+    }
+
+    #[test]
+    fn a_broker_is_started_only_where_it_is_asked_for() {
+        assert_eq!(options("program").unwrap().broker, Wish::No);
+        assert_eq!(options("--broker auto program").unwrap().broker, Wish::Auto);
+        assert_eq!(options("--broker=yes program").unwrap().broker, Wish::Yes);
+        assert!(options("--broker maybe program").is_err());
     }
 
     #[test]

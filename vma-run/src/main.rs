@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broker;
 mod cli;
 mod facts;
 mod holder;
@@ -16,8 +17,10 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use crate::broker::{Outcome, Wish};
 use crate::cli::Options;
 use crate::facts::{Attempt, Facts};
 use crate::report::Report;
@@ -36,7 +39,8 @@ fn main() -> ExitCode {
         true => Attempt::Made,
         false => Attempt::Spared,
     };
-    let report = report::judge(&Facts::gather(attempt), library.as_ref().ok());
+    let facts = Facts::gather(attempt);
+    let report = report::judge(&facts, library.as_ref().ok());
     if options.check {
         let text = match options.json {
             true => format!("{:#}\n", report.json()),
@@ -62,7 +66,18 @@ fn main() -> ExitCode {
             say(&format!("{} {}", program.display(), deaf.words()));
         }
     }
-    launch(&options, library.into_os_string())
+    let broker = match broker::arrange(options.broker, facts.capabilities, &library) {
+        Ok(Outcome::Started(socket)) => Some(socket),
+        Ok(Outcome::AsBefore) => None,
+        Err(why) if options.broker == Wish::Yes => return fail(&why, CANNOT_RUN),
+        Err(why) => {
+            if !options.quiet {
+                say(&format!("no broker is started: {why}"));
+            }
+            None
+        }
+    };
+    launch(&options, library.into_os_string(), broker)
 }
 
 /// What keeps sockets from being accelerated, in few lines: the program runs all the same.
@@ -76,7 +91,7 @@ fn complain_of(report: &Report) {
 }
 
 /// Becomes the program. Returns only if that fails.
-fn launch(options: &Options, library: OsString) -> ExitCode {
+fn launch(options: &Options, library: OsString, broker: Option<PathBuf>) -> ExitCode {
     let Some((program, arguments)) = options.program.split_first() else {
         return fail("no program was named", CANNOT_RUN);
     };
@@ -87,6 +102,9 @@ fn launch(options: &Options, library: OsString) -> ExitCode {
     );
     if let Some(spec) = &options.spec {
         command.env("VMA_SPEC", spec);
+    }
+    if let Some(socket) = broker {
+        command.env(broker::VARIABLE, socket);
     }
     let error = command.exec();
     let status = if error.kind() == io::ErrorKind::NotFound {

@@ -41,6 +41,30 @@ It is started all the same, and a warning says why it runs on the kernel.
 ",
     ),
     (
+        "A BROKER",
+        "
+Without one, the first process of a program that opens an interface has it.
+With
+.B \\-\\-broker\\~auto
+or
+.B yes
+all processes that the program starts have their parts, also those that give up their rights, if their user is the one that started
+the program or
+.I /etc/vma/vmad.conf
+names it.
+.BR vmad (8)
+is started for them, unless one serves this machine already or
+.B VMA_BROKER
+is set; it takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, and ends ten seconds after the last of them.
+Where it cannot be started,
+.B auto
+starts the program all the same, and
+.B yes
+does not.
+It is not the default: a ping\\-pong takes some tenth longer by a broker, and a program of one process has nothing of it.
+",
+    ),
+    (
         "EXIT STATUS",
         "
 That of the program; 126 if it or the library cannot be used, 127 if it is not there, 2 if the command line is wrong.
@@ -57,7 +81,10 @@ The program gets
 with the library before what was there, and
 .B VMA_SPEC
 with
-.BR \\-\\-spec .
+.BR \\-\\-spec ,
+and
+.B VMA_BROKER
+where a broker was started.
 All other variables of
 .BR vma (7)
 are passed on.

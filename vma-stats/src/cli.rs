@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use stats::SectionInfo;
 
+use crate::capture::Capture;
 use crate::fd_list::FdList;
 use crate::message::tell;
 
@@ -78,11 +79,22 @@ pub(crate) enum Output {
     Json,
     Csv(&'static SectionInfo),
     /// Once, or to everybody who asks at an address.
-    Prometheus(Option<SocketAddr>),
+    Prometheus {
+        address: Option<SocketAddr>,
+        /// A series for each socket instead of sums.
+        is_single: bool,
+    },
+    /// Of the broker with this socket.
+    Broker {
+        socket: PathBuf,
+        is_json: bool,
+    },
     /// JSON into a file.
     Record(PathBuf),
     /// In words, of all sockets or one.
     Words(Option<i32>),
+    /// Packets instead of statistics.
+    Capture(Box<Capture>),
 }
 
 /// What the process is asked for before its statistics are shown.

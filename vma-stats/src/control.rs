@@ -10,7 +10,7 @@ use crate::message::tell;
 /// Sends what the options ask for, in the order of the original.
 pub(crate) fn send(directory: &Path, pid: u32, requests: &Requests) -> Result<(), String> {
     let send = |option: &str, request: &Request| match ask(directory, pid, request) {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(ControlError::Refused(why)) => Err(format!("'{option}' {why}")),
         Err(error @ ControlError::NotThere { .. }) => Err(match why_not(directory, pid) {
             Some(why) => format!("'{option}' {why}"),

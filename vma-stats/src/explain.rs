@@ -1,5 +1,5 @@
 //! What `--explain` adds to the table: settings, rings, buffer pools, and why sockets are left to
-//! the kernel.
+//! the kernel. `explain` says the same in whole sentences (`words.rs`).
 
 use std::fmt::Write;
 
@@ -10,6 +10,16 @@ use crate::sample::Report;
 use crate::views::protocol_name as protocol;
 
 pub(crate) fn push(text: &mut String, report: &Report) {
+    push_surroundings(text, report);
+    for socket in &report.values.sockets {
+        push_socket(text, report, socket);
+    }
+    push_kernel_sockets(text, report);
+    push_closed_sockets(text, report);
+}
+
+/// Settings, rings, pools, and what else is to be known beside the sockets.
+pub(crate) fn push_surroundings(text: &mut String, report: &Report) {
     let rate = report.rate;
     push_settings(text, report);
     for ring in &report.values.rings {
@@ -34,12 +44,20 @@ pub(crate) fn push(text: &mut String, report: &Report) {
         };
         let _ = writeln!(text, " Note{about} ({}): {}", note.topic, note.text);
     }
-    for socket in &report.values.sockets {
-        push_socket(text, report, socket);
-    }
-    push_kernel_sockets(text, report);
+}
+
+/// The sockets that were closed last.
+pub(crate) fn push_closed_sockets(text: &mut String, report: &Report) {
     for socket in &report.values.closed_sockets {
         push_closed(text, report, socket);
+    }
+}
+
+/// What can be changed about a reason, where the library says that.
+pub(crate) fn push_advice(text: &mut String, values: &Statistics, code: u32) {
+    let advice = advice(values, code);
+    if !advice.is_empty() {
+        let _ = writeln!(text, "  To change: {advice}.");
     }
 }
 
@@ -49,6 +67,7 @@ fn push_socket(text: &mut String, report: &Report, socket: &SocketSnapshot) {
     if !socket.offloaded {
         let why = why(&report.values, socket);
         let _ = writeln!(text, " fd {fd} {protocol} is not offloaded: {why}");
+        push_advice(text, &report.values, socket.reason);
     } else if !socket.detail.is_empty() {
         let _ = writeln!(text, " fd {fd} {protocol}: {}", socket.detail);
     }
@@ -108,6 +127,7 @@ fn push_kernel_sockets(text: &mut String, report: &Report) {
         };
         let (protocol, reason) = (protocol(kind.0), reason(&report.values, kind.1));
         let _ = writeln!(text, " fd {shown}{more} {protocol}: {reason}");
+        push_advice(text, &report.values, kind.1);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod cli;
 mod control;
 mod csv;
@@ -12,6 +13,7 @@ mod kernel_table;
 #[cfg(test)]
 mod manual_page;
 mod message;
+mod overview;
 mod preloaded;
 mod prometheus;
 mod rate;

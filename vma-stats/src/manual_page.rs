@@ -18,6 +18,35 @@ Show what was recorded; options of output, such as
 .BR \\-v ,
 may follow.
 .TP
+.B broker \\fR[\\fISOCKET\\fR]
+Say which processes
+.BR vmad (8)
+serves as broker, their ports, flows and frames, and who was refused and why; with
+.B \\-\\-json
+for programs.
+.TP
+.B capture \\fR[\\fB\\-w\\~\\fIFILE\\fR] [\\fIFILTER\\fR]
+Write the packets that go past the kernel, which
+.BR tcpdump (8)
+does not see, as pcapng: to standard output, a file, or a ring of files
+.RB ( \\-C
+and
+.BR \\-W ,
+as tcpdump has them).
+Each has its direction, process and descriptor as a comment.
+The filter has the common words of
+.BR pcap\\-filter (7):
+host, net, port, portrange with src and dst; ip, ip6, tcp, udp; inbound, outbound; less, greater; and, or, not; and
+.BR fd \\~ N .
+With
+.B \\-c
+so many packets are written, with
+.B \\-s
+those of these descriptors,
+.B \\-\\-snapshot_length
+octets of each.
+Only the user of the process and root may ask; the process never waits for the reader, and what is lost is counted.
+.TP
 .IR PID \\~ [ VIEW ]
 As
 .BR \\-p \\~\\fIPID\\fR\\~ \\-v \\~\\fIVIEW\\fR,
@@ -93,6 +122,19 @@ is in docs/statistics.md.
 ",
     ),
     (
+        "METRICS",
+        "
+.B \\-\\-prometheus
+has sums by program, protocol, state (offloaded, kernel) and reason, of all processes; served at an address, counters go on where
+sockets and processes end.
+Gauges are sums, peaks and round trip times the largest.
+With
+.B \\-\\-per_socket
+there is a series for each socket, with process, descriptor and addresses: as many as there are sockets.
+A dashboard for Grafana is among the examples.
+",
+    ),
+    (
         "EXIT STATUS",
         "
 0 after the last report, when the process ended or on Ctrl\\-C; 1 if the command line is wrong or there is no process to show.
@@ -117,6 +159,12 @@ Why are sockets of the process not accelerated?
 .PP
 .EX
     vma_stats \\-p $(pgrep feed_handler) \\-\\-explain \\-c 1
+.EE
+.PP
+Which packets of a socket come and go now?
+.PP
+.EX
+    vma_stats capture \\-n feed_handler fd 17 | tcpdump \\-nr \\-
 .EE
 .PP
 Ten documents, one a second, for another program to read:

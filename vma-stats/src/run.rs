@@ -11,25 +11,29 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use stats::{ReadError, Reader, SectionKind, Statistics};
+use stats::{ReadError, Reader, SectionKind};
 
+use crate::capture::{self, Capture};
 use crate::cli::{Details, Options, Output, Process};
 use crate::message::tell;
+use crate::prometheus::Metrics;
 use crate::sample::{Report, Sample};
-use crate::select::{SelectError, listing, select};
+use crate::select::{SelectError, select};
 use crate::source::{End, Recording, Source, SourceError};
 use crate::tui::{self, ScreenError};
 use crate::views::{Table, basic, columns::Sockets, full, groups, medium, netstat};
-use crate::{control, csv, json, preloaded, prometheus, words};
+use crate::{control, csv, json, overview, preloaded, words};
 
 /// Shows statistics until the process ends, Ctrl-C is pressed or the cycles are done.
 pub(crate) fn run(options: &Options) -> ExitCode {
     let outcome = match &options.output {
         // These are of all processes.
-        Output::Netstat if options.replay.is_none() => return list_all(options),
-        Output::Prometheus(address) if options.replay.is_none() => {
-            return metrics(options, *address);
+        Output::Netstat if options.replay.is_none() => return overview::list(options),
+        Output::Prometheus { address, is_single } if options.replay.is_none() => {
+            return overview::metrics(options, *address, *is_single);
         }
+        Output::Broker { socket, is_json } => return overview::broker(socket, *is_json),
+        Output::Capture(capture) => return take_packets(options, capture),
         _ => watch(options),
     };
     match outcome {
@@ -39,21 +43,23 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(failure) => {
-            match failure {
-                Failure::Write(error) => {
-                    tell(format_args!("cannot write to standard output: {error}"));
-                }
-                Failure::Source(error) => tell(error),
-                Failure::Other(text) => tell(text),
-                Failure::Select(error) => {
-                    tell(&error);
-                    tell_of_silent(options, &error);
-                }
-            }
-            ExitCode::FAILURE
+        Err(failure) => tell_of_failure(options, failure),
+    }
+}
+
+fn tell_of_failure(options: &Options, failure: Failure) -> ExitCode {
+    match failure {
+        Failure::Write(error) => {
+            tell(format_args!("cannot write to standard output: {error}"));
+        }
+        Failure::Source(error) => tell(error),
+        Failure::Other(text) => tell(text),
+        Failure::Select(error) => {
+            tell(&error);
+            tell_of_silent(options, &error);
         }
     }
+    ExitCode::FAILURE
 }
 
 /// Why nothing more is shown that should be.
@@ -83,9 +89,27 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Packets instead of statistics.
+fn take_packets(options: &Options, capture: &Capture) -> ExitCode {
+    let took = || {
+        let interrupts = watch_interrupts().map_err(cannot_watch)?;
+        let reader = select(options).map_err(Failure::Select)?;
+        let wanted = (options.cycles, &options.sockets);
+        let directory = &options.directory;
+        capture::run(capture, directory, reader, wanted, &interrupts).map_err(Failure::Other)
+    };
+    match took() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => tell_of_failure(options, failure),
+    }
+}
+
+fn cannot_watch(error: io::Error) -> Failure {
+    Failure::Other(format!("cannot watch for Ctrl-C: {error}"))
+}
+
 fn watch(options: &Options) -> Result<End, Failure> {
-    let interrupts = watch_interrupts()
-        .map_err(|error| Failure::Other(format!("cannot watch for Ctrl-C: {error}")))?;
+    let interrupts = watch_interrupts().map_err(cannot_watch)?;
     let mut source = match &options.replay {
         Some(path) => Source::Recorded(Recording::open(path)?),
         None => Source::Live {
@@ -285,6 +309,7 @@ struct Printer<'a> {
     basic: Table<Sockets>,
     medium: Table<Sockets>,
     documents: json::Documents,
+    metrics: Metrics,
     is_first: bool,
     clears: bool,
 }
@@ -297,6 +322,7 @@ impl<'a> Printer<'a> {
             basic: Table::new(basic::view(explained)),
             medium: Table::new(medium::view()),
             documents: json::Documents::default(),
+            metrics: Metrics::default(),
             is_first: true,
             clears: io::stdout().is_terminal() && options.cycles != 1,
         }
@@ -306,7 +332,7 @@ impl<'a> Printer<'a> {
     fn is_repeated(&self) -> bool {
         !matches!(
             self.output,
-            Output::Groups | Output::Netstat | Output::Words(_) | Output::Prometheus(_)
+            Output::Groups | Output::Netstat | Output::Words(_) | Output::Prometheus { .. }
         )
     }
 
@@ -315,6 +341,8 @@ impl<'a> Printer<'a> {
         let is_first = std::mem::replace(&mut self.is_first, false);
         Ok(match self.output {
             Output::Screens | Output::Basic { .. } => self.basic.format(report),
+            // They are of no process's statistics (`run`).
+            Output::Capture(_) | Output::Broker { .. } => String::new(),
             Output::Medium => self.medium.format(report),
             Output::Full if self.clears => full::CLEAR_SCREEN.to_owned() + &full::format(report),
             Output::Full => full::format(report),
@@ -328,10 +356,12 @@ impl<'a> Printer<'a> {
                 csv::heading(section) + &csv::format(process, report, section)
             }
             Output::Csv(section) => csv::format(process, report, section),
-            Output::Prometheus(_) => {
-                prometheus::format(&[(process.clone(), report.values.clone())])
+            Output::Prometheus { is_single, .. } => {
+                self.metrics.is_single = *is_single;
+                self.metrics
+                    .text(&[(process.clone(), report.values.clone())])
             }
-            Output::Words(fd) => words::format(&report.values, *fd).ok_or_else(|| {
+            Output::Words(fd) => words::format(report, *fd).ok_or_else(|| {
                 let fd = fd.unwrap_or(-1);
                 Failure::Other(format!(
                     "process {} has no socket with descriptor {fd} that the library knows",
@@ -339,60 +369,6 @@ impl<'a> Printer<'a> {
                 ))
             })?,
         })
-    }
-}
-
-/// View 5: the sockets of every process. None is no error.
-fn list_all(options: &Options) -> ExitCode {
-    let mut text = netstat::heading();
-    for reader in readers(options) {
-        if let Ok(statistics) = Statistics::read(&reader) {
-            text.push_str(&netstat::format(reader.process(), &statistics));
-        }
-    }
-    print(&text)
-}
-
-/// The processes that are asked for, or all.
-fn readers(options: &Options) -> Vec<Reader> {
-    let directory = &options.directory;
-    if options.process != Process::FirstLive {
-        return select(options).into_iter().collect();
-    }
-    let live = listing(options).live;
-    live.iter()
-        .filter_map(|process| Reader::open(directory, process.pid).ok())
-        .collect()
-}
-
-fn metrics(options: &Options, address: Option<std::net::SocketAddr>) -> ExitCode {
-    let all = || {
-        let read = |reader: &Reader| {
-            let sample = Sample::take(reader, &options.sockets).ok()?;
-            Some((reader.process().clone(), sample.statistics))
-        };
-        let found: Vec<_> = readers(options).iter().filter_map(read).collect();
-        prometheus::format(&found)
-    };
-    let Some(address) = address else {
-        return print(&all());
-    };
-    match prometheus::serve(address, all) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tell(format_args!("cannot serve metrics on {address}: {error}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            tell(format_args!("cannot write to standard output: {error}"));
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
     }
 }
 

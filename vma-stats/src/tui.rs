@@ -236,7 +236,7 @@ impl Shown<'_> {
             Action::Zero => {
                 let pid = self.app.current.process.pid;
                 match ask(&self.options.directory, pid, &Request::Zero) {
-                    Ok(()) => self.app.say("all counters begin anew"),
+                    Ok(_) => self.app.say("all counters begin anew"),
                     Err(ControlError::NotThere { .. }) => {
                         self.app
                             .say("takes no requests before it has opened an interface");

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 
 use stats::{ReasonCounts, SocketSnapshot, Statistics};
 
-use crate::explain::{advice, reason, why};
+use crate::explain::{self, push_advice, reason, why};
+use crate::sample::Report;
 use crate::views::protocol_name;
 
 /// Of all sockets, or of one. `None`: there is no such socket.
-pub(crate) fn format(values: &Statistics, fd: Option<i32>) -> Option<String> {
+pub(crate) fn format(report: &Report, fd: Option<i32>) -> Option<String> {
+    let values = &report.values;
     let wanted = |other: i32| fd.is_none_or(|fd| fd == other);
     let mut text = String::new();
     for socket in values.sockets.iter().filter(|socket| wanted(socket.fd)) {
@@ -33,17 +35,14 @@ pub(crate) fn format(values: &Statistics, fd: Option<i32>) -> Option<String> {
     if text.is_empty() {
         text.push_str("The process has no sockets that the library knows.\n");
     }
-    for note in values.notes.iter().filter(|_| fd.is_none()) {
-        let about = match note.subject.as_str() {
-            "" => "Note".to_owned(),
-            name => format!("Note on {name}"),
-        };
-        let _ = writeln!(
-            text,
-            "{about} ({}): {}.",
-            note.topic,
-            note.text.trim_end_matches('.')
-        );
+    if fd.is_none() {
+        let mut rest = String::new();
+        explain::push_closed_sockets(&mut rest, report);
+        explain::push_surroundings(&mut rest, report);
+        for line in rest.lines() {
+            text += line.trim_start();
+            text.push('\n');
+        }
     }
     Some(text)
 }
@@ -130,13 +129,6 @@ fn push_way(
     }
 }
 
-fn push_advice(text: &mut String, values: &Statistics, code: u32) {
-    let advice = advice(values, code);
-    if !advice.is_empty() {
-        let _ = writeln!(text, "  To change: {advice}.");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,8 +160,13 @@ mod tests {
         stream.fd.set(7);
         stream.protocol.set(stats::PROTOCOL_TCP);
         stream.reason.set(1);
-        let sample = fixture.sample();
-        let text = format(&sample.statistics, None).unwrap();
+        segment.note("eth0", "vlan", "tags are stripped");
+        let closed = segment.claim_socket();
+        closed.fd.set(8);
+        segment.remember_closed(&closed);
+        drop(closed);
+        let report = fixture.sample().totals();
+        let text = format(&report, None).unwrap();
         let expected = "\
 fd 5 (udp 10.0.0.1:80) is accelerated.
   1000 packets received: 99.5 % past the kernel, 0.5 % through it.
@@ -178,10 +175,22 @@ fd 6 (udp) is served by the kernel: SO_REUSEPORT is set.
   To change: Do not set SO_REUSEPORT.
 fd 7 (tcp) is served by the kernel: TCP over IPv6 is the kernel's for now.
   To change: Nothing.
+Closed fd 8 protocol 0 - to -, not offloaded: offloaded; offloaded Rx 0 pkt, Tx 0 pkt; os Rx 0 pkt, Tx 0 pkt
+Note on eth0 (vlan): tags are stripped
 ";
         assert_eq!(text, expected);
-        let one = format(&sample.statistics, Some(6)).unwrap();
+        let one = format(&report, Some(6)).unwrap();
         assert!(one.starts_with("fd 6 ") && one.lines().count() == 2);
-        assert_eq!(format(&sample.statistics, Some(99)), None);
+        assert_eq!(format(&report, Some(99)), None);
+        // The table's explanation has the same advice.
+        let mut beside_table = String::new();
+        explain::push(&mut beside_table, &report);
+        for part in [
+            "To change: Do not set SO_REUSEPORT.",
+            "To change: Nothing.",
+            "tags are stripped",
+        ] {
+            assert!(beside_table.contains(part), "{beside_table}");
+        }
     }
 }

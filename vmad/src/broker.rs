@@ -7,10 +7,12 @@
 //!                                  its processes ◄───────┘ questions and answers
 //! ```
 
+mod board;
 mod here;
 mod newcomer;
 mod policy;
 mod port;
+mod private;
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,14 +39,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::cli::Options;
 use crate::daemon::{Failure, signals};
 use crate::log::Log;
+use crate::process::Process;
+use board::{Board, Refused};
 use newcomer::{InterfaceId, Newcomer, NotHeard};
 pub(crate) use policy::Malformed as PolicyError;
 use policy::Policy;
+pub(crate) use private::start as start_private;
 
 const LISTENER: u64 = 0;
 const END: u64 = 1;
+/// The program that it was started for has ended.
+const PROGRAM: u64 = 2;
 /// Who has connected and not said anything yet is known by numbers from here on.
-const FIRST_STRANGER: u64 = 2;
+const FIRST_STRANGER: u64 = 3;
 /// Of those so many are heard at once, for so long.
 const STRANGERS_MAX: usize = 256;
 const STRANGER_PATIENCE: Duration = Duration::from_secs(2);
@@ -54,6 +61,7 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Shared<'a> {
     backend: XdpBackend,
     log: &'a Log,
+    board: Board,
     ports: Mutex<HashMap<InterfaceId, Door>>,
 }
 
@@ -72,13 +80,23 @@ impl Shared<'_> {
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
-    let policy = Policy::read(&options.broker_policy).map_err(Failure::Policy)?;
+    let mut policy = Policy::read(&options.broker_policy).map_err(Failure::Policy)?;
+    let program = match options.broker_for {
+        Some(pid) => {
+            let program = Process::open(pid);
+            let program = program.ok_or_else(|| io::Error::other("its program has ended"))?;
+            policy.allow_user_of(pid);
+            Some(program)
+        }
+        None => None,
+    };
     let path = &options.broker_socket;
     let serve_failed = |error| Failure::Agent(path.display().to_string(), error);
     let listener = listener(path).map_err(serve_failed)?;
     let shared = Shared {
         backend: XdpBackend::new(options.xdp_mode, 0),
         log,
+        board: Board::default(),
         ports: Mutex::default(),
     };
     let end = signals(&[SIGTERM, SIGINT])?;
@@ -93,6 +111,9 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
             listener,
             policy,
             shared: &shared,
+            socket: path,
+            program,
+            program_ended: None,
             strangers: HashMap::new(),
             next: FIRST_STRANGER,
         }
@@ -102,6 +123,10 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
         served
     });
     let _ = fs::remove_file(path);
+    Board::take_down(path);
+    if options.broker_for.is_some() {
+        private::remove_directory(path);
+    }
     log.info("ended");
     served
 }
@@ -110,6 +135,11 @@ struct Listening<'a> {
     listener: OwnedFd,
     policy: Policy,
     shared: &'a Shared<'a>,
+    /// Its path.
+    socket: &'a Path,
+    /// What this is the broker for, and since when it has ended.
+    program: Option<Process>,
+    program_ended: Option<Instant>,
     /// Who has connected, and since when.
     strangers: HashMap<u64, (OwnedFd, Instant)>,
     next: u64,
@@ -128,14 +158,18 @@ impl<'a> Listening<'a> {
         let add = |fd, data| epoll::add(&epoll, fd, EventData::new_u64(data), EventFlags::IN);
         add(self.listener.as_fd(), LISTENER)?;
         add(end.as_fd(), END)?;
+        if let Some(program) = &self.program {
+            add(program.pidfd.as_fd(), PROGRAM)?;
+        }
         let mut events: Vec<Event> = Vec::with_capacity(64);
+        self.shared.board.write(self.socket, self.shared.log);
         loop {
             events.clear();
             let timeout = Timespec {
                 tv_sec: 1,
                 tv_nsec: 0,
             };
-            let timeout = (!self.strangers.is_empty()).then_some(&timeout);
+            let timeout = self.has_to_look().then_some(&timeout);
             match epoll::wait(&epoll, spare_capacity(&mut events), timeout) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -144,13 +178,42 @@ impl<'a> Listening<'a> {
                 match event.data.u64() {
                     LISTENER => self.accept(&epoll),
                     END => return Ok(()),
+                    PROGRAM => self.program_has_ended(&epoll)?,
                     stranger => self.hear(scope, stranger),
                 }
             }
             let now = Instant::now();
             self.strangers
                 .retain(|_, (_, since)| now < *since + STRANGER_PATIENCE);
+            if self.shared.board.has_changed() {
+                self.shared.board.write(self.socket, self.shared.log);
+            }
+            if self.is_over() {
+                return Ok(());
+            }
         }
+    }
+
+    fn program_has_ended(&mut self, epoll: &OwnedFd) -> Result<(), Failure> {
+        if let Some(program) = self.program.take() {
+            epoll::delete(epoll, &program.pidfd)?;
+            self.program_ended = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Whether nobody is left that this broker was started for.
+    fn is_over(&self) -> bool {
+        let ended = self.program_ended;
+        ended.is_some_and(|at| at.elapsed() >= private::GRACE) && self.shared.ports().is_empty()
+    }
+
+    /// Whether something may happen that no event tells of.
+    fn has_to_look(&self) -> bool {
+        !self.strangers.is_empty()
+            || !self.shared.ports().is_empty()
+            || self.shared.board.has_changed()
+            || self.program_ended.is_some()
     }
 
     /// Takes in who has connected.
@@ -184,7 +247,17 @@ impl<'a> Listening<'a> {
             Ok((newcomer, namespace)) => self.pass_on(scope, newcomer, namespace),
             // It has only looked whether somebody is here.
             Err(NotHeard::System(why)) if why.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(why) => self.shared.log.info(format_args!("not served: {why}")),
+            Err(why) => {
+                self.shared.log.info(format_args!("not served: {why}"));
+                if let Some(pid) = why.process() {
+                    self.shared.board.refused(Refused {
+                        pid,
+                        user: None,
+                        interface: "",
+                        why: &why.to_string(),
+                    });
+                }
+            }
         }
     }
 
@@ -229,16 +302,17 @@ fn ring(bell: &UnixStream) {
     let _ = io::Write::write(&mut &*bell, &[1]);
 }
 
+fn open_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
 /// Takes the place of a broker that has died. Whoever is let in is decided by policy, so anybody
 /// may connect.
 fn listener(path: &Path) -> io::Result<OwnedFd> {
-    let open = || {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-    };
     let address = SocketAddrUnix::new(path)?;
     if fs::symlink_metadata(path).is_ok() {
-        if !matches!(connect(open()?, &address), Err(Errno::CONNREFUSED)) {
+        if !matches!(connect(open_socket()?, &address), Err(Errno::CONNREFUSED)) {
             let why = "another broker serves it, or it is no socket";
             return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
         }
@@ -248,7 +322,7 @@ fn listener(path: &Path) -> io::Result<OwnedFd> {
         fs::create_dir_all(directory)?;
     }
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o111));
-    let socket = open()?;
+    let socket = open_socket()?;
     let bound = bind(&socket, &address);
     rustix::process::umask(before);
     bound?;

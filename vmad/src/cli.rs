@@ -74,20 +74,34 @@ pub struct Options {
     pub broker: bool,
 
     /// The socket that programs ask the broker through (their VMA_BROKER)
-    #[arg(long, value_name = "FILE", default_value = "/run/vma/vmad.sock")]
+    #[arg(long, value_name = "FILE", default_value = stats::BROKER_SOCKET)]
     pub broker_socket: PathBuf,
 
     /// Whom the broker serves; root and the group vma where there is no such file
     #[arg(long, value_name = "FILE", default_value = "/etc/vma/vmad.conf")]
     pub broker_policy: PathBuf,
 
+    /// Be the broker of this process and what it starts: serve its user, too, in the background,
+    /// and end when it has ended and nobody has an interface. vma-run starts this (--broker)
+    #[arg(long, value_name = "PID", requires = "broker")]
+    pub broker_for: Option<u32>,
+
+    /// It is in the background already
+    #[arg(long, hide = true, requires = "broker_for")]
+    pub detached: bool,
+
     /// Where the broker's XDP programs run: auto, native or generic
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = xdp_mode)]
     pub xdp_mode: XdpMode,
 
-    /// Print what the running daemon watches and has done, and exit
+    /// Print what the running daemon watches and has done, and whom the running broker serves, and
+    /// exit
     #[arg(long)]
     pub status: bool,
+
+    /// The same as JSON, for programs
+    #[arg(long, requires = "status")]
+    pub json: bool,
 }
 
 impl Options {
@@ -189,6 +203,8 @@ mod tests {
             "-p x",
             "extra",
             "--daemon",
+            "--json",
+            "--broker-for 1",
         ] {
             assert!(options(words).is_err(), "{words}");
         }

@@ -21,6 +21,7 @@ use crate::clients::{Clients, Outcome, Service};
 use crate::files;
 use crate::guard::Kernel;
 use crate::log::Log;
+use crate::process;
 use crate::raw::Transmitter;
 use crate::reset_driver::{Context, ResetDriver};
 use crate::status::{self, Counters, Status};
@@ -275,12 +276,13 @@ impl<'a> Daemon<'a> {
 
     /// A process has ended.
     fn bury(&mut self, pid: u32) {
-        let Some(published) = self.watched.remove(pid, Instant::now()) else {
+        let Some(left) = self.watched.remove(pid, Instant::now()) else {
             return;
         };
         self.counters.processes_ended += 1;
         let (mut claims, inner_pid) = self.clients.end(pid);
-        claims.extend(published);
+        claims.extend(left.claims);
+        self.tell_of_those_elsewhere(pid, left.elsewhere);
         if let Some(inner_pid) = inner_pid {
             let removed = files::remove_agent_files(&self.options.notify_dir, inner_pid);
             self.counters.files_removed += removed;
@@ -295,6 +297,20 @@ impl<'a> Daemon<'a> {
             claims.len()
         ));
         self.reset_driver.resets.add(claims);
+    }
+
+    /// Peers of connections that no packet from here can reset.
+    fn tell_of_those_elsewhere(&mut self, pid: u32, connections: usize) {
+        if connections == 0 {
+            return;
+        }
+        self.counters.elsewhere += connections as u64;
+        self.log.warn(format_args!(
+            "process {pid} ended and left {connections} connections in a network namespace that this daemon is not in, or may not \
+             see: it cannot reset them. The guardian of the process does, if it has one: VMA_GUARDIAN=1, vmad beside the \
+             library or in /usr/sbin, and the process not the first of its container (docker run --init, \
+             shareProcessNamespace). Or run a vmad in that network namespace, with the same --stats-dir"
+        ));
     }
 
     /// True if there is more to send at once.
@@ -331,6 +347,7 @@ impl<'a> Daemon<'a> {
             updated: status::unix_time(),
             processes: self.watched.lines(self.clients.lines()),
             flows: self.clients.flows(),
+            namespace: process::network_namespace(pid).map(|it| it.to_string_lossy().into_owned()),
             counters: Counters {
                 resets_sent: totals.resets,
                 probes_sent: totals.probes,
@@ -339,7 +356,7 @@ impl<'a> Daemon<'a> {
                 ..self.counters
             },
         };
-        let written = status.write(&self.options.status_file);
+        let written = status::write_document(&status, &self.options.status_file);
         if let Err(error) = written
             && !std::mem::replace(&mut self.status_failed, true)
         {

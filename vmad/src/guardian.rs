@@ -21,9 +21,10 @@ use crate::daemon::Failure;
 use crate::files;
 use crate::guard::Kernel;
 use crate::log::Log;
+use crate::process;
 use crate::raw::Transmitter;
 use crate::reset_driver::{Context, ResetDriver};
-use crate::status::Counters;
+use crate::status::{self, Counters};
 use crate::watched::Watched;
 
 /// What its name is to ps(1).
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options, pid: u32, log: &Log) -> Result<(), Failure>
         wait(&epoll, &mut events, None)?;
     }
     let now = Instant::now();
-    let claims = watched.remove(pid, now).unwrap_or_default();
+    let claims = watched.remove(pid, now).unwrap_or_default().claims;
     files::remove_stale_statistics(&watched.stale_of(pid));
     // One that was started meanwhile may know the process, too.
     if claims.is_empty() || daemon_serves(options) {
@@ -83,9 +84,18 @@ pub(crate) fn run(options: &Options, pid: u32, log: &Log) -> Result<(), Failure>
     Ok(())
 }
 
-/// Whether a daemon watches the host's processes.
+/// Whether a daemon watches the host's processes, and can send from their network namespace.
 fn daemon_serves(options: &Options) -> bool {
-    UnixDatagram::unbound().is_ok_and(|socket| socket.connect(&options.socket).is_ok())
+    let answers = UnixDatagram::unbound().is_ok_and(|it| it.connect(&options.socket).is_ok());
+    if !answers {
+        return false;
+    }
+    let own = process::network_namespace(std::process::id());
+    match (status::namespace(&options.status_file), own) {
+        (Some(theirs), Some(own)) => theirs == own.to_string_lossy(),
+        // It is not known of daemons before this one.
+        _ => true,
+    }
 }
 
 fn wait(epoll: impl AsFd, events: &mut Vec<Event>, most: Option<Duration>) -> Result<(), Errno> {

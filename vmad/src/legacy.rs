@@ -18,6 +18,14 @@ pub(crate) struct Legacy {
     is_here: bool,
 }
 
+/// What a dead process has left.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) claims: Vec<Claim>,
+    /// Connections that cannot be reset from here.
+    pub(crate) elsewhere: usize,
+}
+
 impl Legacy {
     /// `None`: the process does not publish there.
     pub(crate) fn of(directory: &Path, pid: u32) -> Option<Self> {
@@ -33,10 +41,22 @@ impl Legacy {
     }
 
     /// What the process, which began then, has left open.
-    pub(crate) fn claims(self, start_ticks: u64) -> Vec<Claim> {
-        if !self.is_here {
-            return Vec::new();
+    pub(crate) fn left(self, start_ticks: u64) -> Left {
+        let is_here = self.is_here;
+        let claims = self.claims(start_ticks);
+        match is_here {
+            true => Left {
+                claims,
+                elsewhere: 0,
+            },
+            false => Left {
+                elsewhere: claims.len(),
+                claims: Vec::new(),
+            },
         }
+    }
+
+    fn claims(self, start_ticks: u64) -> Vec<Claim> {
         let user = self.file.owner();
         let (Ok(user), Ok(reader)) = (user, self.file.read()) else {
             return Vec::new();

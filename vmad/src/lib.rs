@@ -48,6 +48,7 @@ mod watch;
 mod watched;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs the program with its command line, its own name first.
@@ -60,11 +61,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return cli::answer(&error),
     };
     if options.status {
-        return status::show(&options.status_file);
+        return status::show(&options);
     }
     let log = log::Log::new(options.verbose, options.console);
     let ended = match options.guard {
         Some(pid) => guardian::run(&options, pid, &log),
+        None if options.broker_for.is_some() && !options.detached => {
+            broker::start_private(&options)
+        }
         None if options.broker => broker::run(&options, &log),
         None => daemon::run(&options, &log),
     };
@@ -72,6 +76,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             log.fatal(format_args!("{error}"));
+            if options.broker_for.is_some() {
+                // Who has started it reads that.
+                let _ = writeln!(std::io::stderr().lock(), "{error}");
+            }
             ExitCode::FAILURE
         }
     }

@@ -40,6 +40,13 @@ pub(crate) fn belongs_to(pid: u32, user: u32) -> bool {
     })
 }
 
+/// The user that the process acts for.
+pub(crate) fn user(pid: u32) -> Option<u32> {
+    let status = read(pid, "status");
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Whether the process has CAP_NET_ADMIN. That it is in the daemon's network namespace is known
 /// already.
 pub(crate) fn may_administer_network(pid: u32) -> bool {
@@ -73,6 +80,12 @@ pub(crate) fn is_in_network_namespace(pid: u32, namespace: (u64, u64)) -> bool {
         let found = fs::metadata(thread.path().join("ns/net"));
         found.is_ok_and(|it| (it.dev(), it.ino()) == namespace)
     })
+}
+
+/// The name of the program that the process runs, which it may choose itself; empty if the process
+/// has gone.
+pub(crate) fn program(pid: u32) -> String {
+    read(pid, "comm").trim_end_matches('\n').to_owned()
 }
 
 /// The supplementary groups of the process.

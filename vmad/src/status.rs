@@ -8,6 +8,9 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use stats::BrokerStatus;
+
+use crate::cli::Options;
 
 /// The document in the status file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +25,9 @@ pub(crate) struct Status {
     /// Redirected to or from TAP devices.
     #[serde(default)]
     pub(crate) flows: usize,
+    /// The network namespace that it sends from.
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
 }
 
 /// A process that is watched.
@@ -54,13 +60,17 @@ pub(crate) struct Counters {
     pub(crate) messages_refused: u64,
     /// Beyond the limits.
     pub(crate) messages_dropped: u64,
+    /// Connections of the dead in network namespaces that the daemon is not in.
+    #[serde(default)]
+    pub(crate) elsewhere: u64,
 }
 
 impl Counters {
     const NAMES: &'static str = "processes that ended|  without a word|resets sent|probes sent|connections spared|\
-                                 unknown to the peer|unanswered|files removed|messages|  refused|  dropped";
+                                 unknown to the peer|unanswered|files removed|messages|  refused|  dropped|\
+                                 in other namespaces";
 
-    fn values(&self) -> [u64; 11] {
+    fn values(&self) -> [u64; 12] {
         [
             self.processes_ended,
             self.processes_ended_uncleanly,
@@ -73,21 +83,12 @@ impl Counters {
             self.messages,
             self.messages_refused,
             self.messages_dropped,
+            self.elsewhere,
         ]
     }
 }
 
 impl Status {
-    /// Replaces the file in one step, so that a reader never sees a part.
-    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        let directory = path.parent().unwrap_or_else(|| Path::new("."));
-        fs::create_dir_all(directory)?;
-        let fresh = path.with_extension("new");
-        let text = serde_json::to_string(self)?;
-        fs::write(&fresh, text + "\n")?;
-        fs::rename(&fresh, path)
-    }
-
     /// For a person.
     fn render(&self, now: u64) -> String {
         let mut text = format!(
@@ -124,26 +125,63 @@ impl Status {
     }
 }
 
+/// Replaces the file in one step, so that a reader never sees a part.
+pub(crate) fn write_document(document: &impl Serialize, path: &Path) -> io::Result<()> {
+    let directory = path.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(directory)?;
+    let fresh = path.with_extension("new");
+    let text = serde_json::to_string(document)?;
+    fs::write(&fresh, text + "\n")?;
+    fs::rename(&fresh, path)
+}
+
 pub(crate) fn unix_time() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs())
 }
 
-/// `vmad --status`
-pub(crate) fn show(path: &Path) -> ExitCode {
-    match read(path) {
-        Ok(status) => {
-            let text = status.render(unix_time());
-            // There is nowhere to report that the stream is closed.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            let _ = writeln!(io::stderr().lock(), "vmad: {reason}");
-            ExitCode::FAILURE
-        }
+/// Everything, for programs.
+#[derive(Debug, Serialize)]
+struct Document {
+    daemon: Option<Status>,
+    broker: Option<BrokerStatus>,
+}
+
+/// `vmad --status`: of the daemon, and of the broker, if they run.
+pub(crate) fn show(options: &Options) -> ExitCode {
+    let daemon = read(&options.status_file);
+    let broker = BrokerStatus::read(&options.broker_socket, |bytes| {
+        serde_json::from_slice(bytes)
+    });
+    if let (Err(daemon), Err(broker)) = (&daemon, &broker) {
+        // There is nowhere to report that the stream is closed, here and below.
+        let _ = writeln!(io::stderr().lock(), "vmad: {daemon}\nvmad: {broker}");
+        return ExitCode::FAILURE;
     }
+    let text = if options.json {
+        let document = Document {
+            daemon: daemon.ok(),
+            broker: broker.ok(),
+        };
+        serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
+    } else {
+        let now = unix_time();
+        let parts = [
+            daemon.ok().map(|it| it.render(now)),
+            broker.ok().map(|it| it.render(now)),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        parts.join("\n")
+    };
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// The network namespace that the daemon with this file sends from, if it says so.
+pub(crate) fn namespace(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    serde_json::from_str::<Status>(&text).ok()?.namespace
 }
 
 fn read(path: &Path) -> Result<Status, String> {
@@ -189,6 +227,7 @@ mod tests {
                 ..Counters::default()
             },
             flows: 2,
+            namespace: None,
         }
     }
 
@@ -196,7 +235,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vmad/status.json");
-        status().write(&path).unwrap();
+        write_document(&status(), &path).unwrap();
         assert_eq!(read(&path), Ok(status()));
     }
 
@@ -209,7 +248,7 @@ mod tests {
             start_ticks: 1,
             ..status()
         };
-        dead.write(&path).unwrap();
+        write_document(&dead, &path).unwrap();
         assert!(read(&path).unwrap_err().contains("has ended"));
         fs::write(&path, "{").unwrap();
         assert!(read(&path).unwrap_err().contains("is no status"));

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::os::fd::AsFd;
 
-use crate::connection::Claim;
-use crate::legacy::Legacy;
+use crate::legacy::{Left, Legacy};
 use crate::process::Process;
 use crate::status::ProcessLine;
 
@@ -97,13 +96,13 @@ impl Watched {
 
     /// The process has ended: what it left open as its statistics say. `None` if it was not
     /// watched.
-    pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> Option<Vec<Claim>> {
+    pub(crate) fn remove(&mut self, pid: u32, now: Instant) -> Option<Left> {
         let entry = self.processes.remove(&pid)?;
         let Some(legacy) = entry.statistics else {
-            return Some(Vec::new());
+            return Some(Left::default());
         };
         self.look_at(now);
-        Some(legacy.claims(entry.process.start_ticks))
+        Some(legacy.left(entry.process.start_ticks))
     }
 
     /// A file came: look soon, and once more when it is complete.

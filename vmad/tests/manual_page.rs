@@ -45,6 +45,10 @@ it opens network interfaces for the programs that ask, in their network namespac
 receive past the kernel on one interface.
 An interface is opened when the first asks, and closed ten seconds after the last has gone.
 When the broker ends, sockets go on with the kernel.
+.BR vma\\-run (1)
+starts one for a program and what that starts
+.RB ( \\-\\-broker ),
+which ends with them.
 .PP
 .I /etc/vma/vmad.conf
 says who may, beside root; without the file the group vma.
@@ -112,10 +116,14 @@ The socket that programs ask the broker through.
 .I /etc/vma/vmad.conf
 Whom the broker serves.
 .TP
-.I /run/vmad/status.json
+.I /run/vmad/status.json\\fR,\\~ \\fI/run/vma/vmad.json
 What
 .B \\-\\-status
-prints.
+prints, of the daemon and of the broker.
+The broker\\(aqs, which is beside its socket, says for each interface who has it (process, user, program), which ports and flows, received
+frames that it has not taken, frames that are being sent for it, its own to send by, and packets that were lost for lack of room; and
+who was refused, how often and why.
+It is written once a second while something changes, and anybody may read it.
 .TP
 .I /tmp/vmastat.<pid>
 Statistics of a process: the daemon watches whoever has them, and removes those of the dead.

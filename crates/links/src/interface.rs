@@ -1,6 +1,7 @@
 //! An open interface: its rings, who receives its packets, and its part of the data path.
 
 mod batch;
+mod capturing;
 pub mod datagrams;
 mod drain;
 mod flows;
@@ -30,10 +31,11 @@ mod streams;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dev_core::{Backend, FramePool, LinkSpec, Merging, Port, RxWatch, ShardedLock, Steering};
-use stats::{QueueSlot, RingSlot, RingStats};
+use stats::{CaptureRing, QueueSlot, RingSlot, RingStats};
 use wire::ChecksumPolicy;
 
 use crate::delivery::Checksums;
@@ -42,6 +44,7 @@ use crate::receiver::{NoCall, Receiver};
 use crate::rings::{RingPolicy, SharedRingTable};
 use crate::settings::Settings;
 use batch::Batch;
+use capturing::Condition;
 use gso::Gso;
 use receive_ring::{ReceiveRing, RxSide, Tables};
 use ring_set::PerRing;
@@ -74,9 +77,10 @@ pub struct Interface<S: Receiver> {
     merging: Merging,
     pool: &'static FramePool,
     poll_batch_max: usize,
-    /// Frames are in a sending ring, perhaps, that the device did not take at the last kick.
-    kick_pending: AtomicBool,
-    lost: AtomicBool,
+    /// Whether anything is as it rarely is.
+    condition: Condition,
+    /// Where packets are recorded, if they were asked for once.
+    recorder: OnceLock<&'static CaptureRing>,
     /// What was received has made sockets send, and the device does not know.
     has_replies: AtomicBool,
     batch: Batch<S>,
@@ -146,11 +150,11 @@ impl<S: Receiver> Interface<S> {
             merging: port.merging,
             pool,
             poll_batch_max: settings.poll_batch_max,
-            kick_pending: AtomicBool::new(false),
             has_replies: AtomicBool::new(false),
             batch: Batch::new(mode),
             gso: Gso::new(port.segmenter),
-            lost: AtomicBool::new(false),
+            condition: Condition::default(),
+            recorder: OnceLock::new(),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
             stamps: Stamps::default(),
@@ -243,7 +247,7 @@ impl<S: Receiver> Interface<S> {
     }
 
     pub fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Relaxed)
+        self.condition.is_lost()
     }
 
     /// Whether the next flow must come from a thread in the interface's network namespace.
@@ -286,7 +290,7 @@ impl<S: Receiver> Interface<S> {
         }
         let is_left = closed.unwrap_or(true);
         if is_left {
-            self.lost.store(true, Ordering::Relaxed);
+            self.condition.lose();
             self.lost_is_known.store(true, Ordering::Relaxed);
             // So that nobody takes this process for the one that has its queues.
             for slot in self.ring_slots {
@@ -300,7 +304,7 @@ impl<S: Receiver> Interface<S> {
 
     /// Gives up the device: every packet is the kernel's from here on.
     pub fn mark_lost(&self) {
-        if !self.lost.swap(true, Ordering::Relaxed) {
+        if !self.condition.lose() {
             self.steering.give_back();
         }
     }

@@ -5,6 +5,7 @@ mod idle;
 mod not_open;
 mod opener;
 mod opening;
+mod recording;
 mod senders;
 mod states;
 mod takeover;
@@ -61,6 +62,8 @@ pub struct Links<S: Receiver> {
     is_opened_late: AtomicBool,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
+    /// Packets are recorded for who asks for them.
+    is_recorded: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not
     /// by the internal thread when a descendant asks: a new descriptor has the lowest number until
     /// it is moved away, which the program may expect.
@@ -94,6 +97,7 @@ impl<S: Receiver> Links<S> {
             opener: Opener::default(),
             is_opened_late: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
+            is_recorded: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }
     }

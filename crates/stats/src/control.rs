@@ -1,5 +1,5 @@
 //! Requests to a process that publishes statistics: zero them, another log level, a dump of a
-//! socket.
+//! socket, its packets.
 //!
 //! They go over a Unix datagram socket beside the segment, `<dir>/vmastat.<pid>.control`, never
 //! through the segment itself, which readers map without the right to change anything. The kernel
@@ -30,6 +30,9 @@ pub enum Request {
     LogDetails(u8),
     /// The statistics of a socket, or of all of them (`fd` is 0), into the log, at a level.
     Dump { fd: i32, level: Option<String> },
+    /// So many octets of each packet that passes by the kernel, for some seconds. The answer is
+    /// where they are found in the segment's file.
+    Capture { snap: u32 },
 }
 
 impl fmt::Display for Request {
@@ -43,6 +46,7 @@ impl fmt::Display for Request {
                 fd,
                 level: Some(level),
             } => write!(formatter, "dump {fd} {level}"),
+            Self::Capture { snap } => write!(formatter, "capture {snap}"),
         }
     }
 }
@@ -61,6 +65,9 @@ impl FromStr for Request {
             (Some("dump"), Some(fd), level) => Self::Dump {
                 fd: fd.parse().map_err(drop)?,
                 level: level.map(str::to_owned),
+            },
+            (Some("capture"), Some(snap), None) => Self::Capture {
+                snap: snap.parse().map_err(drop)?,
             },
             _ => return Err(()),
         };
@@ -98,9 +105,9 @@ impl<F: AsFd> ControlSocket<F> {
         self.fd.as_fd().as_raw_fd()
     }
 
-    /// Answers everybody who has asked so far; `carry_out` says what went wrong, if anything did.
-    /// Does not wait.
-    pub fn answer(&self, mut carry_out: impl FnMut(&Request) -> Result<(), String>) {
+    /// Answers everybody who has asked so far; `carry_out` says what is to be known, if anything
+    /// is, or what went wrong. Does not wait.
+    pub fn answer(&self, mut carry_out: impl FnMut(&Request) -> Result<String, String>) {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         for _ in 0..REQUESTS_AT_ONCE {
             let Ok(message) = sys::receive_with_credentials(self.fd.as_fd(), &mut buffer) else {
@@ -116,7 +123,8 @@ impl<F: AsFd> ControlSocket<F> {
                     "unknown: this version of the library does not know the request".to_owned()
                 }
                 Ok(request) => match carry_out(&request) {
-                    Ok(()) => DONE.to_owned(),
+                    Ok(told) if told.is_empty() => DONE.to_owned(),
+                    Ok(told) => format!("{DONE} {told}"),
                     Err(why) => format!("refused: {why}"),
                 },
             };
@@ -151,11 +159,11 @@ pub enum ControlError {
 }
 
 /// Asks the process that publishes `<dir>/vmastat.<pid>`, and waits until it has done what is
-/// asked.
+/// asked. Returns what there is to be known then.
 ///
 /// # Errors
 /// It does not answer, or says why it will not.
-pub fn ask(dir: &Path, pid: u32, request: &Request) -> Result<(), ControlError> {
+pub fn ask(dir: &Path, pid: u32, request: &Request) -> Result<String, ControlError> {
     let system = |source| ControlError::System { pid, source };
     let found = SegmentFile::open(dir, pid).map(|file| file.path().to_owned());
     let path = parallel(&found.unwrap_or_else(|_| segment_path(dir, pid)));
@@ -190,8 +198,10 @@ pub fn ask(dir: &Path, pid: u32, request: &Request) -> Result<(), ControlError> 
         Err(error) => return Err(system(error)),
     };
     let answer = String::from_utf8_lossy(buffer.get(..len).unwrap_or_default());
-    if answer == DONE {
-        return Ok(());
+    if let Some(told) = answer.strip_prefix(DONE)
+        && (told.is_empty() || told.starts_with(' '))
+    {
+        return Ok(told.trim_start().to_owned());
     }
     let answer = answer.replace(char::is_control, "?");
     let words = answer
@@ -243,6 +253,7 @@ mod tests {
                 fd: 17,
                 level: Some("info".to_owned()),
             },
+            Request::Capture { snap: 96 },
         ] {
             assert_eq!(request.to_string().parse(), Ok(request));
         }
@@ -253,6 +264,8 @@ mod tests {
             "dump",
             "dump x",
             "dump 1 2 3",
+            "capture",
+            "capture -1",
         ] {
             assert!(other.parse::<Request>().is_err(), "{other}");
         }
@@ -271,11 +284,12 @@ mod tests {
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
                 let mut asked = Vec::new();
-                while asked.len() < 2 {
+                while asked.len() < 3 {
                     control.answer(|request| {
                         asked.push(request.clone());
                         match request {
-                            Request::Zero => Ok(()),
+                            Request::Zero => Ok(String::new()),
+                            Request::Capture { snap } => Ok(format!("at {snap}")),
                             _ => Err("no such level".to_owned()),
                         }
                     });
@@ -283,11 +297,13 @@ mod tests {
                 }
                 asked
             });
-            ask(dir.path(), pid, &Request::Zero).unwrap();
+            assert_eq!(ask(dir.path(), pid, &Request::Zero).unwrap(), "");
+            let capture = Request::Capture { snap: 7 };
+            assert_eq!(ask(dir.path(), pid, &capture).unwrap(), "at 7");
             let level = Request::LogLevel("loud".to_owned());
             let error = ask(dir.path(), pid, &level).unwrap_err();
             assert_eq!(error.to_string(), "no such level");
-            assert_eq!(server.join().unwrap(), [Request::Zero, level]);
+            assert_eq!(server.join().unwrap(), [Request::Zero, capture, level]);
         });
         sys::unlink(&name).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -13,7 +13,7 @@ fn page() -> String {
          <!-- Generated from crates/stats; do not edit.\n     \
          To write it again: UPDATE_DOCS=1 cargo test -p stats docs_are_current -->\n\n\
          What a process publishes in `<VMA_STATS_SHMEM_DIR>/vmastat.<pid>`, and what `vma_stats --json` prints under the same \
-         names. `vma_stats --csv=SECTION` prints one section, `vma_stats --prometheus` the numbers.\n\n\
+         names. `vma_stats --csv=SECTION` prints one section, `vma_stats --prometheus` the numbers, summed by program, protocol, state and reason, or of each socket (`--per_socket`).\n\n\
          In JSON, as `vma_stats record` writes it, too, sections that hardly ever change (`reasons`, `settings`, `rules`, \
          `closed_sockets`, `notes`, `events`) are in the first document, and in those where they are not as before; `unchanged` \
          names those that are left out. Sockets say in words why the kernel has them (`why`) or has carried packets \

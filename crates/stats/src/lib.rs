@@ -14,6 +14,8 @@
 //!   which derefs to the counters and gives the entry back when it is dropped.
 //! * [`Segment::note`] is the place for what a reader should know in words and no counter says.
 //! * [`ask`] sends a process a [`Request`], which a [`ControlSocket`] answers.
+//! * [`CaptureRing`] takes the packets that pass by the kernel while somebody asks for them; a
+//!   [`CaptureReader`] finds them there.
 //! * [`Reader`] opens a segment of another process and takes snapshots.
 //! * [`Statistics`] is a snapshot of everything, with the difference of two of them.
 //! * Sections are declared once, in `sections.rs`, and their entries ([`SocketStats`] and its
@@ -32,7 +34,10 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(feature = "serde")]
+mod broker;
 mod cache_line;
+mod capture;
 mod control;
 mod counter;
 #[cfg(test)]
@@ -61,6 +66,11 @@ mod slot;
 mod statistics;
 mod sync;
 
+#[cfg(feature = "serde")]
+pub use broker::{
+    BROKER_SOCKET, BrokerClient, BrokerInterface, BrokerStatus, PORTS_SHOWN, Refusal,
+};
+pub use capture::{CaptureReader, CaptureRing, CapturedPacket, Direction, SNAP_MAX};
 pub use control::{ControlError, ControlSocket, Request, ask, remove_stale_control};
 pub use counter::{Counter, Gauge, Peak};
 pub use dump::tcp_state;

@@ -61,6 +61,50 @@ impl Region {
         Ok(Self { base, bytes })
     }
 
+    /// Address space for a part of a file, which can be used when it is [opened](Self::open). Who
+    /// has all of a process's memory locked locks none of this.
+    pub(crate) fn reserve(fd: &sys::Fd, offset: usize, bytes: usize) -> io::Result<Self> {
+        let base = sys::map_reserved(fd, offset, bytes)?;
+        truncation::protect(base, bytes, true);
+        Ok(Self { base, bytes })
+    }
+
+    /// Makes what was reserved memory.
+    pub(crate) fn open(&self) -> io::Result<()> {
+        sys::make_writable(self.base, self.bytes)?;
+        sys::populate(self.base.as_ptr(), self.bytes)
+    }
+
+    /// The system has the memory of a range back; it is zeros from then on. Who uses it gets new
+    /// one.
+    pub(crate) fn give_back(&self, offset: usize, bytes: usize) {
+        if offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= self.bytes)
+        {
+            // SAFETY: the range is in the region.
+            sys::remove(unsafe { self.base.add(offset) }, bytes);
+        }
+    }
+
+    /// Copies octets to a place of a region that is open. What does not fit is not copied.
+    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        if offset
+            .checked_add(bytes.len())
+            .is_some_and(|end| end <= self.bytes)
+        {
+            // SAFETY: the place is in the region.
+            let to = unsafe { self.base.add(offset) };
+            // SAFETY: the range is in the region, which is never unmapped. Nobody in this process
+            // has references to its octets but those to atomics, which are at least as far away as
+            // a record is long.
+            unsafe {
+                to.as_ptr()
+                    .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+            };
+        }
+    }
+
     /// The entries at `offset`, or `None` when they do not lie in the region on a cache line.
     pub(crate) fn slice<T: Shared>(&self, offset: usize, entries: usize) -> Option<&'static [T]> {
         let wanted = size_of::<T>().checked_mul(entries)?.checked_add(offset)?;

@@ -176,6 +176,14 @@ impl Reader {
             .is_some_and(|start| process.start_time_ticks == 0 || process.start_time_ticks == start)
     }
 
+    pub(crate) fn mapping(&self) -> &ReadMapping {
+        &self.mapping
+    }
+
+    pub(crate) fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes
+    }
+
     /// How many claims found the section full: what they count is not in the segment.
     pub fn overflowed(&self, kind: SectionKind) -> Result<u64, ReadError> {
         self.check_size()?;

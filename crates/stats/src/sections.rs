@@ -82,12 +82,6 @@ pub const PLANNED: &[(&str, &str, &str)] = &[
         "duplicate_acks",
         "a count of them in the TCP engine",
     ),
-    (
-        "sockets",
-        "rx_zero_copy_packets",
-        "the zero-copy calls of vma_extra.h",
-    ),
-    ("sockets", "tx_dummy", "VMA_SND_FLAGS_DUMMY of vma_extra.h"),
     ("queues", "buffers", "back-ends that know their fill ring"),
     (
         "queues",

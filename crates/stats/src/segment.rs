@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use crate::capture::{AREA_BYTES, CaptureRing};
 use crate::control::{self, ControlSocket};
 use crate::error::CreateError;
 use crate::layout::{Header, SectionRow};
@@ -45,12 +46,17 @@ pub struct Segment {
     core: &'static Core,
 }
 
+/// What a part of a file that is mapped alone begins at a multiple of, on every system.
+const PAGE_BYTES_MAX: usize = 64 << 10;
+
 /// Everything behind a segment; leaked with the memory it describes, so that slots can refer to it.
 struct Core {
     owner: Owner,
     /// Set while the file exists.
     published: AtomicBool,
     file: Option<(CString, sys::FileId)>,
+    /// Where packets go that somebody wants to see.
+    capture: Option<CaptureRing>,
     /// Where requests arrive, if anybody takes them.
     control_path: Option<CString>,
     sections: Sections,
@@ -107,15 +113,23 @@ impl Segment {
             sys::lock(&fd);
             sys::set_mode(fd.number(), 0o400).map_err(during("fchmod"))?;
             sys::allocate(&fd, plan.allocated_bytes).map_err(during("allocation"))?;
-            sys::set_size(&fd, plan.total_bytes).map_err(during("ftruncate"))?;
+            let capture_at = plan.total_bytes.next_multiple_of(PAGE_BYTES_MAX);
+            let with_capture = capture_at + AREA_BYTES;
+            let has_capture =
+                with_capture as u64 <= limit && sys::set_size(&fd, with_capture).is_ok();
+            if !has_capture {
+                sys::set_size(&fd, plan.total_bytes).map_err(during("ftruncate"))?;
+            }
             let id = sys::file_id(&fd).map_err(during("fstat"))?;
-            Ok((
-                Region::of_file(&fd, plan.total_bytes).map_err(during("mmap"))?,
-                id,
-            ))
+            let region = Region::of_file(&fd, plan.total_bytes).map_err(during("mmap"))?;
+            let capture = || CaptureRing::reserve(&fd, capture_at).ok();
+            Ok((region, id, has_capture.then(capture).flatten()))
         };
         match mapped() {
-            Ok((region, id)) => Ok(Self::build(region, &plan, pid, identity, Some((path, id)))),
+            Ok((region, id, capture)) => {
+                let file = Some((path, id));
+                Ok(Self::build(region, &plan, pid, identity, file, capture))
+            }
             Err(error) => {
                 let _ = sys::unlink(&path);
                 Err(error)
@@ -133,6 +147,7 @@ impl Segment {
             sys::process_id().cast_unsigned(),
             identity,
             None,
+            None,
         )
     }
 
@@ -142,6 +157,7 @@ impl Segment {
         pid: u32,
         identity: &Identity,
         file: Option<(CString, sys::FileId)>,
+        capture: Option<CaptureRing>,
     ) -> Self {
         let rows: &'static [SectionRow] = region
             .slice(plan.table_offset as usize, plan.places.len())
@@ -161,6 +177,7 @@ impl Segment {
             .as_ref()
             .and_then(|(path, _)| control::control_path(path));
         let core = Core {
+            capture,
             control_path,
             sections: Sections::new(&region, plan, rows),
             closed_count: AtomicU64::new(0),
@@ -181,6 +198,12 @@ impl Segment {
         if self.core.owner.is_this_process() {
             self.core.sections.zero();
         }
+    }
+
+    /// Where packets go that somebody wants to see. `None`: no reader would find them.
+    pub fn capture(&self) -> Option<&'static CaptureRing> {
+        let ring = self.core.capture.as_ref();
+        ring.filter(|_| self.core.owner.has_this_memory())
     }
 
     /// Makes the socket through which a process of the same user, or root, can ask for something;

@@ -3,7 +3,7 @@
 use crate::error::ReadError;
 use crate::field::value::Value;
 use crate::reader::Reader;
-use crate::schema::Row;
+use crate::schema::{Row, SocketSnapshot};
 use crate::sections::{SECTIONS, SectionInfo, SectionKind, with_sections};
 
 macro_rules! statistics {
@@ -75,6 +75,26 @@ macro_rules! statistics {
 }
 
 with_sections!(statistics);
+
+impl Statistics {
+    /// The sockets that were closed since `earlier`, with what they have counted since then. Some
+    /// are missing where more were closed than are kept.
+    pub fn closed_since(&self, earlier: &Self) -> Vec<SocketSnapshot> {
+        let known = earlier.closed_sockets.iter().map(|it| it.closed).max();
+        let new = self
+            .closed_sockets
+            .iter()
+            .filter(|it| Some(it.closed) > known);
+        let change = |socket: &SocketSnapshot| {
+            let same = |it: &&SocketSnapshot| it.inode != 0 && it.inode == socket.inode;
+            match earlier.sockets.iter().find(same) {
+                Some(before) => socket.since(before),
+                None => socket.clone(),
+            }
+        };
+        new.map(change).collect()
+    }
+}
 
 /// Pairs entries by place and generation. A new user of a place is not compared with the old one.
 fn since<S: Row>(current: &[S], earlier: &[S]) -> Vec<S> {

@@ -70,7 +70,9 @@ pub use exemptions::exempt_connections;
 pub use far_host::{FAR_ADDRESS, far_host};
 pub use files::{SOURCES, crate_paths, files_below, rust_sources};
 pub use left_to_kernel::{Reason, compare_left_to_kernel};
-pub use library::{copy_program, example_path, libvma_is_optimised, libvma_path, own_program};
+pub use library::{
+    copy_program, example_path, libvma_is_optimised, libvma_path, own_program, tool,
+};
 pub use namespace::{Namespace, remove_stale_namespaces};
 pub use obeying_peer::obeying_peer;
 pub use pair::{Namespaces, Pair};

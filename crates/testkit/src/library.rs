@@ -40,7 +40,16 @@ pub fn libvma_path() -> io::Result<PathBuf> {
 ///
 /// What cargo printed, if it cannot build it.
 pub fn own_program(package: &str) -> io::Result<PathBuf> {
-    build_with(&["--package", package], package).map_err(io::Error::other)
+    tool(package, package)
+}
+
+/// The same of one that has another name than its package.
+///
+/// # Errors
+///
+/// What cargo printed, if it cannot build it.
+pub fn tool(package: &str, program: &str) -> io::Result<PathBuf> {
+    build_with(&["--package", package], program).map_err(io::Error::other)
 }
 
 /// Whether that library was optimised: bounds of time and space are for what ships.

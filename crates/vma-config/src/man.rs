@@ -158,6 +158,54 @@ All sockets of such a process are the kernel's, and
 .B vma_stats explain
 gives the reason.
 A ring of the first kind that is made when sockets are past the kernel already is found within half a second.
+.SH TROUBLESHOOTING
+.B vma\-run \-\-check
+says what the machine and the user lack, and
+.B vma_stats explain
+why each socket of a program is accelerated or not, and what to change; docs/troubleshooting.md goes further.
+.TP
+The program shows nothing of the library
+It is linked statically, written in Go, linked to another C library, or gets rights by its file
+.RB ( vma\-run
+says so); or the variable did not reach it through sudo, a service or a script.
+.TP
+.B Operation not permitted
+CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF are missing, for generic mode also CAP_PERFMON: ambient capabilities, or a broker
+.RB ( vmad (8)),
+which takes none from the program.
+.TP
+A box about locked memory
+CAP_IPC_LOCK, the group vma, or
+.B LimitMEMLOCK=infinity
+in the unit.
+.TP
+.B held by process
+An interface is one process\(aqs: end the other, or start a broker.
+.TP
+.B user N may not have
+The broker\(aqs policy,
+.IR /etc/vma/vmad.conf ;
+.B vmad \-\-status
+says who was refused.
+.TP
+The driver refuses
+It has no XDP, or the MTU is above what it takes for that (ena 3498, gve 2032, igc 1500, ixgbe 3050, mana 3506, mlx5 3498, virtio_net 3506):
+.BR VMA_XDP_MODE=generic ,
+or a smaller MTU.
+.TP
+Slower than the kernel
+Threads share processors: give each that waits its own
+.RB ( taskset (1)),
+on the NUMA node of the card, or set VMA_RX_POLL and VMA_SELECT_POLL to 0; the frequency governor performance, and no sleep states beyond C1.
+.TP
+Multicast does not arrive
+No route for groups, the reverse path filter, or no querier in the network:
+.B ip route get
+.IR GROUP .
+.TP
+Packets are not seen
+tcpdump sees none that go past the kernel:
+.BR "vma_stats capture" .
 .SH EXAMPLES
 Lowest latency, at the price of one processor for each thread that waits:
 .PP

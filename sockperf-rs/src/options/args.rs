@@ -32,6 +32,8 @@ pub enum Invocation {
         first: String,
         /// The file of the second run.
         second: String,
+        /// The file of a report with both.
+        html: Option<String>,
     },
 }
 
@@ -60,9 +62,7 @@ where
             return Ok(Invocation::Print(script));
         }
         "compare" => {
-            let [first, second] = <[String; 2]>::try_from(arguments)
-                .map_err(|_| usage("compare takes two files that --json wrote"))?;
-            return Ok(Invocation::Compare { first, second });
+            return compared(arguments);
         }
         _ => {}
     }
@@ -85,6 +85,22 @@ where
         _ => Options::Client(client::client(&given, mode, seed)?),
     };
     Ok(Invocation::Run(options))
+}
+
+/// `compare FIRST SECOND [--html FILE]`
+fn compared(mut arguments: Vec<String>) -> Result<Invocation, Error> {
+    let at = arguments.iter().position(|word| word == "--html");
+    let html = at.filter(|at| at + 1 < arguments.len()).map(|at| {
+        arguments.remove(at);
+        arguments.remove(at)
+    });
+    let [first, second] = <[String; 2]>::try_from(arguments)
+        .map_err(|_| usage("compare takes two files that --json wrote, and --html FILE"))?;
+    Ok(Invocation::Compare {
+        first,
+        second,
+        html,
+    })
 }
 
 /// With the nearest one, if any is near.

@@ -52,7 +52,7 @@ pub fn man_page() -> String {
             roff(mode.name())
         );
     }
-    text += ".B sockperf-rs compare\n.I first.json second.json\n.SH DESCRIPTION\nA benchmark with the \
+    text += ".B sockperf-rs compare\n.I first.json second.json\n.RB [ \\-\\-html\n.IR file ]\n.SH DESCRIPTION\nA benchmark with the \
              command line, the output and the messages of sockperf. It works with the original at the \
              other end. Called under the name\n.BR sockperf ,\nit prints what the original prints and \
              nothing else.\n.SH COMMANDS\n";
@@ -64,7 +64,7 @@ pub fn man_page() -> String {
             roff(mode.about())
         );
     }
-    text += ".TP\n.B compare\nCompare two runs that \\-\\-json has saved.\n.TP\n.B completions\nPrint what bash, zsh or fish complete.\n.SH OPTIONS\n";
+    text += ".TP\n.B compare\nCompare two runs that \\-\\-json has saved; with \\-\\-html also as a page with charts of both.\n.TP\n.B completions\nPrint what bash, zsh or fish complete.\n.SH OPTIONS\n";
     for option in OPTIONS {
         let value = match option.value {
             Value::Switch => String::new(),

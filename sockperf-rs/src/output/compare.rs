@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::{Error, cannot_open};
+use crate::output::html::comparison;
 
 /// The numbers that are compared: name, place in the statistics, place in an interval.
 const ROWS: [(&str, &str, Option<&str>); 9] = [
@@ -24,8 +25,8 @@ const ROWS: [(&str, &str, Option<&str>); 9] = [
     ("max", "/max_usec", Some("max_usec")),
 ];
 
-/// Compares two files.
-pub fn files(first: &Path, second: &Path) -> Result<String, Error> {
+/// Compares two files. What is also wanted as a page is written to the file `html`.
+pub fn files(first: &Path, second: &Path, html: Option<&Path>) -> Result<String, Error> {
     let read = |path: &Path| {
         let text = fs::read(path).map_err(|error| cannot_open(path, &error))?;
         let value: Value = serde_json::from_slice(&text)
@@ -35,7 +36,14 @@ pub fn files(first: &Path, second: &Path) -> Result<String, Error> {
             .then_some(value)
             .ok_or_else(|| Error::Input(format!("{}: not a document of --json", path.display())))
     };
-    documents(&read(first)?, &read(second)?)
+    let (a, b) = (read(first)?, read(second)?);
+    let text = documents(&a, &b)?;
+    if let Some(file) = html {
+        let names = [first, second].map(|path| path.display().to_string());
+        let page = comparison::page([&names[0], &names[1]], [&a, &b], &text);
+        fs::write(file, page).map_err(|error| cannot_open(file, &error))?;
+    }
+    Ok(text)
 }
 
 /// Compares two documents.
@@ -207,6 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn a_page_is_written_where_it_is_wanted() {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second, page] =
+            ["a.json", "b.json", "c.html"].map(|it| directory.path().join(it));
+        fs::write(&first, document(1.0, 5).to_string()).unwrap();
+        fs::write(&second, document(1.2, 5).to_string()).unwrap();
+        let text = files(&first, &second, Some(&page)).unwrap();
+        let page = fs::read_to_string(page).unwrap();
+        assert!(
+            page.contains("a.json") && page.contains("B is slower"),
+            "{page}"
+        );
+        assert!(text.contains("B is slower"), "{text}");
+        let nowhere = directory.path().join("none/c.html");
+        assert!(files(&first, &second, Some(&nowhere)).is_err());
+    }
+
+    #[test]
     fn what_cannot_be_compared_is_refused() {
         let mut other = document(1.0, 3);
         other["mode"] = "under-load".into();
@@ -214,7 +240,7 @@ mod tests {
         let mut other = document(1.0, 3);
         other["result"]["quantity"] = "rtt".into();
         assert!(documents(&document(1.0, 3), &other).is_err());
-        let error = files(Path::new("/nonexistent"), Path::new("/nonexistent")).unwrap_err();
+        let error = files(Path::new("/nonexistent"), Path::new("/nonexistent"), None).unwrap_err();
         assert_eq!(error.exit_code(), 4);
     }
 

@@ -15,6 +15,7 @@ use crate::output::report::{self, usec_divisor};
 use crate::terminal::Style;
 
 pub mod chart;
+pub mod comparison;
 
 use chart::{Chart, Series};
 

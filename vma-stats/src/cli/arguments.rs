@@ -8,6 +8,7 @@ use stats::SectionInfo;
 
 use super::values::{dump, fd_list, local_address, seconds, section};
 use super::{Details, Options, Output, Process, Requests};
+use crate::capture::{Capture, Filter, Ring};
 use crate::fd_list::FdList;
 
 /// Shows what the sockets of a process that runs libvma do.
@@ -118,6 +119,11 @@ pub(super) struct Arguments {
     #[arg(long, group = "output", value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "",
           require_equals = true, global = true)]
     prometheus: Option<String>,
+
+    /// Metrics with a series for each socket, instead of sums by program, protocol, state and
+    /// reason
+    #[arg(long = "per_socket", requires = "prometheus")]
+    per_socket: bool,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -131,6 +137,40 @@ pub(super) enum Command {
     Record { file: PathBuf },
     /// Show what was recorded
     Replay { file: PathBuf },
+    /// Say which processes the broker serves, what they have, and who was refused
+    Broker {
+        /// The socket of the broker (the library's VMA_BROKER)
+        #[arg(default_value = stats::BROKER_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Write the packets that pass by the kernel, as pcapng
+    ///
+    /// The filter has the common words of pcap-filter(7): host, net, port, portrange with src and
+    /// dst, ip, ip6, tcp, udp, inbound, outbound, less, greater, and, or, not; and fd N. With -c,
+    /// that many packets are written; with -s, those of these descriptors.
+    Capture {
+        /// Write to this file instead of standard output
+        #[arg(short = 'w', long, value_name = "FILE")]
+        write: Option<PathBuf>,
+
+        /// Begin another file when one has so many millions of octets
+        #[arg(short = 'C', long = "file_size", value_name = "MEGABYTES", requires = "write",
+              value_parser = clap::value_parser!(u32).range(1..))]
+        file_size: Option<u32>,
+
+        /// Write to the first file again after so many
+        #[arg(short = 'W', long = "files", value_name = "COUNT", requires = "file_size",
+              value_parser = clap::value_parser!(u32).range(1..))]
+        files: Option<u32>,
+
+        /// Octets of each packet that are kept
+        #[arg(long = "snapshot_length", value_name = "OCTETS", default_value_t = stats::SNAP_MAX,
+              value_parser = clap::value_parser!(u32).range(1..=i64::from(stats::SNAP_MAX)))]
+        snapshot_length: u32,
+
+        /// Which packets: all, without one
+        filter: Vec<String>,
+    },
 }
 
 pub(super) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (statistics layout 1.7)");
@@ -180,6 +220,29 @@ impl Arguments {
         match &self.command {
             Some(Command::Explain { fd }) => return Ok(Output::Words(*fd)),
             Some(Command::Record { file }) => return Ok(Output::Record(file.clone())),
+            Some(Command::Broker { socket }) => {
+                return Ok(Output::Broker {
+                    socket: socket.clone(),
+                    is_json: self.json,
+                });
+            }
+            Some(Command::Capture {
+                write,
+                file_size,
+                files,
+                snapshot_length,
+                filter,
+            }) => {
+                return Ok(Output::Capture(Box::new(Capture {
+                    file: write.clone(),
+                    ring: Ring {
+                        bytes: u64::from(file_size.unwrap_or(0)) * 1_000_000,
+                        files: files.unwrap_or(0),
+                    },
+                    snap: *snapshot_length,
+                    filter: Filter::parse(filter)?,
+                })));
+            }
             Some(Command::Replay { .. }) | None => {}
         }
         if self.explain {
@@ -192,7 +255,10 @@ impl Arguments {
             return Ok(Output::Csv(section));
         }
         if let Some(address) = &self.prometheus {
-            return local_address(address).map(Output::Prometheus);
+            return Ok(Output::Prometheus {
+                address: local_address(address)?,
+                is_single: self.per_socket,
+            });
         }
         let prints = self.plain || self.view.is_some() || self.cycles.is_some();
         Ok(match self.view {

@@ -112,8 +112,14 @@ fn requests_are_those_of_the_original() {
 #[test]
 fn metrics_are_served_on_local_addresses_only() {
     let local = shown(&["--prometheus=127.0.0.1:9100"], true);
-    assert_eq!(local, "Prometheus(Some(127.0.0.1:9100))");
-    assert_eq!(shown(&["--prometheus"], true), "Prometheus(None)");
+    assert_eq!(
+        local,
+        "Prometheus { address: Some(127.0.0.1:9100), is_single: false }"
+    );
+    assert_eq!(
+        shown(&["--prometheus"], true),
+        "Prometheus { address: None, is_single: false }"
+    );
     for other in ["0.0.0.0:1", "10.0.0.1:9100", "x"] {
         assert!(options(&[&format!("--prometheus={other}")]).is_err());
     }
@@ -138,6 +144,7 @@ fn bad_values_are_errors() {
         &["-s", "x"],
         &["--csv=nothing"],
         &["--json", "--explain"],
+        &["--per_socket"],
         &["extra"],
     ] {
         assert!(options(arguments).is_err(), "{arguments:?}");

@@ -44,6 +44,16 @@ pub(super) enum NotHeard {
     Namespace(u32),
 }
 
+impl NotHeard {
+    /// Who has asked and gets nothing.
+    pub(super) fn process(&self) -> Option<u32> {
+        match *self {
+            Self::System(_) | Self::Ended(_) => None,
+            Self::Version(pid) | Self::Unseen(pid) | Self::Namespace(pid) => Some(pid),
+        }
+    }
+}
+
 impl Newcomer {
     /// Reads what somebody says, and asks the kernel who that is. Also returns its namespace.
     pub(super) fn hear(socket: OwnedFd, policy: &Policy) -> Result<(Self, OwnedFd), NotHeard> {

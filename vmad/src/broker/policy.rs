@@ -12,6 +12,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::process;
+
 /// Where there is no such file.
 const DEFAULT: &str = "allow group vma";
 
@@ -116,6 +118,17 @@ impl Policy {
             });
         }
         Ok(Self { rules })
+    }
+
+    /// The user of a process is served, too.
+    pub(super) fn allow_user_of(&mut self, pid: u32) {
+        if let Some(user) = process::user(pid) {
+            self.rules.push(Rule {
+                who: Who::User(user),
+                name: format!("user {user}"),
+                interfaces: HashSet::new(),
+            });
+        }
     }
 
     /// Whether a process may have an interface.

@@ -1,6 +1,8 @@
 //! The thread of an interface, in the interface's network namespace: has processes come in, answers
 //! what they ask, and cleans up behind them.
 
+mod showing;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,6 +23,7 @@ use rustix::net::{SendFlags, send};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Shared;
+use super::board::Refused;
 use super::here::{Here, look};
 use super::newcomer::{InterfaceId, Newcomer};
 use crate::log::Log;
@@ -77,9 +80,20 @@ fn run(
 
 /// Nobody comes in any more; who has meanwhile is told why not.
 fn leave(shared: &Shared<'_>, id: InterfaceId, newcomers: &Receiver<Newcomer>, why: &str) {
+    shared.board.remove(id);
     let mut ports = shared.ports();
     ports.remove(&id);
-    newcomers.try_iter().for_each(|it| it.refuse(why));
+    for newcomer in newcomers.try_iter() {
+        let (pid, user) = (newcomer.pid, Some(newcomer.user()));
+        let interface = &format!("index {}", id.index);
+        shared.board.refused(Refused {
+            pid,
+            user,
+            interface,
+            why,
+        });
+        newcomer.refuse(why);
+    }
 }
 
 fn open_and_serve(
@@ -112,6 +126,7 @@ fn open_and_serve(
         epoll,
         processes: HashMap::new(),
         next: FIRST_PROCESS,
+        shown: None,
     };
     port.serve(newcomers, rung)
         .map_err(|error| error.to_string())?;
@@ -129,6 +144,8 @@ struct Port<'a> {
     epoll: OwnedFd,
     processes: HashMap<u64, Served>,
     next: u64,
+    /// When it was last said who has the interface.
+    shown: Option<Instant>,
 }
 
 /// A process that has a part of the interface.
@@ -136,6 +153,7 @@ struct Served {
     client: Client,
     socket: OwnedFd,
     pid: u32,
+    user: u32,
     /// Until it has ended.
     _pidfd: OwnedFd,
 }
@@ -177,6 +195,7 @@ impl Port<'_> {
                 }
             }
             self.host.tend();
+            self.show_if_due();
             if self.host.is_in_use() {
                 used = Instant::now();
             } else if used.elapsed() > KEPT && self.close(newcomers) {
@@ -188,8 +207,7 @@ impl Port<'_> {
     fn timeout(&self, ends: bool) -> Option<Timespec> {
         let wait = match self.processes.len() {
             _ if ends => TEND,
-            1 if !self.host.has_ended() => return None,
-            0 if !self.host.has_ended() => Duration::from_secs(1),
+            0 | 1 if !self.host.has_ended() => showing::AGE,
             _ => TEND,
         };
         Some(Timespec {
@@ -222,6 +240,7 @@ impl Port<'_> {
             let why = format!("user {user} may not have {name}: see /etc/vma/vmad.conf");
             self.log()
                 .info(format_args!("process {pid} is not served: {why}"));
+            self.note_refused(&newcomer, &why);
             newcomer.refuse(&why);
             return;
         }
@@ -233,6 +252,7 @@ impl Port<'_> {
             Err(error) => {
                 self.log()
                     .info(format_args!("{name}: process {pid} is not served: {error}"));
+                self.note_refused(&newcomer, &error.to_string());
                 return;
             }
         };
@@ -250,12 +270,22 @@ impl Port<'_> {
             client,
             socket: newcomer.socket,
             pid,
+            user,
             _pidfd: newcomer.pidfd,
         };
         self.processes.insert(number, served);
         if watched.is_err() {
             self.part(number);
         }
+    }
+
+    fn note_refused(&self, newcomer: &Newcomer, why: &str) {
+        self.shared.board.refused(Refused {
+            pid: newcomer.pid,
+            user: Some(newcomer.user()),
+            interface: &self.link.name,
+            why,
+        });
     }
 
     /// Answers what a process asks.
@@ -324,6 +354,7 @@ impl Port<'_> {
                 false
             }
             Err(_) => {
+                self.shared.board.remove(self.id);
                 ports.remove(&self.id);
                 true
             }

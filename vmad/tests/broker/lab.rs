@@ -230,6 +230,23 @@ impl Lab {
         })
     }
 
+    /// What `vmad --status` prints of this broker.
+    pub(crate) fn status(&self, more: &[&str]) -> String {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmad"));
+        command.arg("--status").args(more).arg("--broker-socket");
+        command.arg(self.directory.path().join("socket"));
+        // Of no daemon.
+        command.arg("--status-file");
+        command.arg(self.directory.path().join("daemon.json"));
+        let output = command.output().unwrap();
+        let text = |octets| String::from_utf8(octets).unwrap();
+        text(output.stdout) + &text(output.stderr)
+    }
+
+    pub(crate) fn status_document(&self) -> serde_json::Value {
+        serde_json::from_str(&self.status(&["--json"])).unwrap()
+    }
+
     /// Whether the interface of the servers has an XDP program.
     pub(crate) fn has_program(&self) -> bool {
         let shown = self.pair.b.ip(&["link", "show", "vb"]).unwrap();

@@ -2,6 +2,7 @@
 
 mod lab;
 mod shared_port;
+mod status;
 mod workers;
 
 use std::thread;

@@ -203,3 +203,26 @@ fn the_program_does_not_see_it() {
     client.signal(SIGKILL).unwrap();
     await_end_of(&guardian);
 }
+
+/// A daemon of the host's that sees a container's statistics can send nothing from there: it says
+/// so, and the guardian is not left out on its account.
+#[test]
+fn a_daemon_of_another_network_namespace_is_no_reason_to_have_no_guardian() {
+    let lab = or_skip!(lab());
+    let mut daemon = lab.daemon_elsewhere();
+    // So that the status is there.
+    lab.status(&daemon);
+    let mut peers = lab.listen();
+    let mut client = running(&lab, "hold", peers.address(), 10, &[("VMA_GUARDIAN", "0")]);
+    peers.accept(10);
+    wait_for(&mut client, "ready");
+    let mut guardian = lab.guardian(client.pid());
+    guarded(&client);
+    assert_eq!(guardian.status().unwrap(), None, "{}", guardian.stdout());
+    client.signal(SIGKILL).unwrap();
+    let outcome = peers.wait_for_resets(Duration::from_secs(5));
+    assert_eq!(outcome.reset, 10);
+    wait_for(&mut daemon, "left 10 connections in a network namespace");
+    let status = lab.status(&daemon);
+    assert_eq!(lab.counter(&status, "in other namespaces"), 10, "{status}");
+}

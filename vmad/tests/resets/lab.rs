@@ -100,6 +100,22 @@ impl Lab {
         self.serve(command)
     }
 
+    /// One that watches the same processes from the peers' namespace.
+    pub(crate) fn daemon_elsewhere(&self) -> Running {
+        let mut command = self.pair.b.command(env!("CARGO_BIN_EXE_vmad"));
+        command.args(["--status-file", &self.path("status.json")]);
+        self.serve(command)
+    }
+
+    /// What the library starts, where it has this daemon's files.
+    pub(crate) fn guardian(&self, pid: u32) -> Running {
+        let mut command = self.vmad();
+        let here = self.directory.path().display().to_string();
+        command.args(["--console", "--socket", &self.path("agent")]);
+        command.args(["--stats-dir", &here, &format!("--guard={pid}")]);
+        Running::start(command).unwrap()
+    }
+
     /// A daemon with the user and the rights that its service has. Its directory is sticky, as /tmp
     /// is.
     pub(crate) fn daemon_as_service(&self) -> Running {

@@ -260,6 +260,16 @@ pub(crate) const FILES: &[File] = &[
         Repository("packaging/examples/original-library.conf"),
         "usr/share/doc/{name}/examples/original-library.conf",
     ),
+    file(
+        Library,
+        Repository("packaging/container/Containerfile"),
+        "usr/share/doc/{name}/examples/Containerfile",
+    ),
+    file(
+        Library,
+        Repository("packaging/kubernetes/vma.yaml"),
+        "usr/share/doc/{name}/examples/kubernetes.yaml",
+    ),
     file(Library, Made(Copyright), "usr/share/doc/{name}/copyright"),
     deb(
         Library,
@@ -288,6 +298,11 @@ pub(crate) const FILES: &[File] = &[
         Utilities,
         Compressed("man/udp_lat.1"),
         "usr/share/man/man1/udp_lat.1.gz",
+    ),
+    file(
+        Utilities,
+        Repository("packaging/grafana/vma.json"),
+        "usr/share/doc/{name}/examples/grafana.json",
     ),
     file(Utilities, Made(Copyright), "usr/share/doc/{name}/copyright"),
     deb(

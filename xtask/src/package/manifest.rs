@@ -134,6 +134,13 @@ fn rpm(release: &Release, package: Package, assets: &[Asset]) -> String {
         }
         Package::Utilities | Package::Development | Package::Symbols => {
             text += &format!("\n[package.metadata.generate-rpm.requires]\nlibvma = \"= {full}\"\n");
+            if package == Package::Development {
+                // As rpmbuild finds out from the .pc file.
+                let version = &release.version;
+                text += &format!(
+                    "\n[package.metadata.generate-rpm.provides]\n\"pkgconfig(libvma)\" = \"= {version}\"\n"
+                );
+            }
         }
     }
     text
@@ -216,6 +223,17 @@ mod tests {
             text.contains("depends = \"$auto, libvma (= 1:1.2.3-1)\""),
             "{text}"
         );
+    }
+
+    #[test]
+    fn who_asks_for_the_pc_file_finds_its_package() {
+        let text = write(&release(), Package::Development, Format::Rpm, &[]);
+        assert!(
+            text.contains("\"pkgconfig(libvma)\" = \"= 1.2.3\""),
+            "{text}"
+        );
+        let text = write(&release(), Package::Utilities, Format::Rpm, &[]);
+        assert!(!text.contains("pkgconfig("), "{text}");
     }
 
     #[test]

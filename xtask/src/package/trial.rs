@@ -79,7 +79,7 @@ fn try_format(base: &Path, format: Format, made: &[Made], later: &[Made]) -> Res
     root.install(&files(made, format))?;
     root.expect_version(env!("CARGO_PKG_VERSION"))?;
     expect_programs(&root)?;
-    verify_service(&root)?;
+    verify_services(&root)?;
     acceleration::check(&root)?;
 
     say(format_args!("packages: upgrade ({format:?})"));
@@ -127,12 +127,12 @@ fn expect_programs(root: &Root) -> Result<(), Failure> {
     expect(report.contains("libvma.so\n"), &report)
 }
 
-fn verify_service(root: &Root) -> Result<(), Failure> {
+fn verify_services(root: &Root) -> Result<(), Failure> {
     let mut command = Command::new("systemd-analyze");
     command
         .args(["verify", "--man=no", "--recursive-errors=no"])
         .arg(format!("--root={}", root.path().display()))
-        .arg("vma.service");
+        .args(["vma.service", "vma-broker.service"]);
     process::run(command)
 }
 

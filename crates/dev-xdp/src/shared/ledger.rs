@@ -202,10 +202,14 @@ impl Ledger {
         holdings
     }
 
-    /// How many ports and flows a process has.
-    pub(super) fn count(&self, place: u8) -> usize {
-        let holdings = self.holdings.get(&place);
-        holdings.map_or(0, |it| it.ports.len() + it.flows.len())
+    /// The ports of a process, and how many flows it has.
+    pub(super) fn held_by(&self, place: u8) -> (Vec<Port>, usize) {
+        let Some(holdings) = self.holdings.get(&place) else {
+            return Default::default();
+        };
+        let mut ports: Vec<_> = holdings.ports.iter().copied().collect();
+        ports.sort_unstable_by_key(|(protocol, local)| (*protocol as u8, *local));
+        (ports, holdings.flows.len())
     }
 
     fn change(&mut self, port: Port, change: impl FnOnce(&mut Users)) {
@@ -233,6 +237,12 @@ mod tests {
 
     fn peer(number: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 1, 1], number))
+    }
+
+    /// Ports and flows of the first process.
+    fn counted(ledger: &Ledger) -> usize {
+        let (ports, flows) = ledger.held_by(0);
+        ports.len() + flows
     }
 
     #[test]
@@ -280,10 +290,10 @@ mod tests {
         ledger.add_port(0, port(1, 80)).unwrap();
         ledger.add_port(0, port(2, 80)).unwrap();
         ledger.add_flow(0, (port(1, 99), peer(1))).unwrap();
-        assert_eq!(ledger.count(0), 3);
+        assert_eq!(counted(&ledger), 3);
         let had = ledger.remove_all(0);
         assert_eq!(
-            (had.ports.len(), had.flows.len(), ledger.count(0)),
+            (had.ports.len(), had.flows.len(), counted(&ledger)),
             (2, 1, 0)
         );
         assert!(ledger.ports.is_empty());

@@ -1,5 +1,5 @@
-//! Requests of `vma_stats`: zero, another log level, a dump of sockets into the log. The internal
-//! thread answers them.
+//! Requests of `vma_stats`: zero, another log level, a dump of sockets into the log, packets. The
+//! internal thread answers them.
 
 use descriptors::OwnDescriptor;
 use dev_core::Backend;
@@ -29,16 +29,48 @@ impl<B: Backend> Engine<B> {
     /// Answers the requests that have come so far.
     pub(crate) fn answer_requests(&self, socket: &ControlSocket<OwnDescriptor>, log: &LogControls) {
         socket.answer(|request| {
-            self.segment.event("control", "", &request.to_string());
+            // That one comes every second.
+            if !matches!(request, Request::Capture { .. }) {
+                self.segment.event("control", "", &request.to_string());
+            }
+            let mut told = String::new();
             match request {
                 Request::Zero => self.segment.zero(),
                 Request::LogLevel(level) => (log.set_level)(level)?,
                 Request::LogDetails(details) => (log.set_details)(*details),
                 Request::Dump { fd, level } => self.dump(*fd, level.as_deref(), log)?,
+                Request::Capture { snap } => told = self.record_packets(*snap)?,
                 _ => return Err("not known to this version".to_owned()),
             }
-            Ok(())
+            Ok(told)
         });
+    }
+
+    /// Records so many octets of each packet that passes by the kernel, until nobody has asked for
+    /// a while. Returns where.
+    fn record_packets(&self, snap: u32) -> Result<String, String> {
+        let ring = self.segment.capture();
+        let ring = ring.ok_or("there is no room for packets in its file")?;
+        let begins = !ring.is_wanted();
+        ring.begin(snap, sys::now_nsec())
+            .map_err(|error| format!("there is no memory for packets: {error}"))?;
+        if begins {
+            self.segment.event("capture", "", "packets are recorded");
+            self.links.record_in(ring);
+        }
+        Ok(ring.offset().to_string())
+    }
+
+    /// Ends the recording of packets that nobody asks for any more.
+    pub(super) fn end_recording_if_due(&self) {
+        if let Some(ring) = self.segment.capture()
+            && ring.end_if_due(sys::now_nsec())
+        {
+            self.links.end_recording();
+            ring.give_back();
+            self.segment
+                .event("capture", "", "packets are not recorded any more");
+        }
     }
 
     /// Writes the statistics of a socket, or of all (0), into the log.

@@ -18,9 +18,13 @@ impl<B: Backend> Engine<B> {
         socket: impl Into<AnySocket<B>>,
         sink: PacketSink,
     ) -> impl Iterator<Item = HeldPacket> {
-        let owner = owner_of(socket.into());
+        let socket = socket.into();
+        let (owner, counters) = (owner_of(socket), socket.core().counters());
         let frames_max = self.held_frames_max();
-        let hold = move |packet| self.held_packets.hold(owner, packet, frames_max);
+        let hold = move |packet| {
+            let gauge = &counters.rx_zero_copy_packets;
+            self.held_packets.hold(owner, packet, frames_max, gauge)
+        };
         sink.packets.into_iter().map(hold)
     }
 
@@ -44,11 +48,12 @@ impl<B: Backend> Engine<B> {
         ids: impl Iterator<Item = [usize; 2]>,
     ) -> Result<(), Errno> {
         let socket = socket.into();
-        let owner = owner_of(socket);
+        let (owner, counters) = (owner_of(socket), socket.core().counters());
+        let gauge = &counters.rx_zero_copy_packets;
         let (mut octets, mut result) = (0, Ok(()));
         for ids in ids {
             let mut ids = ids.into_iter();
-            match ids.find_map(|id| self.held_packets.take_back(owner, id)) {
+            match ids.find_map(|id| self.held_packets.take_back(owner, id, gauge)) {
                 Some(packet) => octets += packet.as_ref().len(),
                 None => {
                     let is_ours = socket.core().is_offloaded();

@@ -64,7 +64,9 @@ impl<B: Backend> Engine<B> {
         };
         if let Some(packet) = held {
             let owner = owner_of(shown.socket);
-            self.held_packets.hold_seen(owner, shown.id, packet);
+            let counters = shown.socket.core().counters();
+            let gauge = &counters.rx_zero_copy_packets;
+            self.held_packets.hold_seen(owner, shown.id, packet, gauge);
         }
     }
 }

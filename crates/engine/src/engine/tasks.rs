@@ -279,6 +279,7 @@ impl<B: Backend> Gauges<B> {
 impl<B: Backend> Task for Gauges<B> {
     fn run(&mut self, _watched: &[libc::pollfd], _now: Instant) -> Next {
         let is_busy = self.engine.refresh_gauges();
+        self.engine.end_recording_if_due();
         Next::In(if is_busy {
             BUSY_INTERVAL
         } else {

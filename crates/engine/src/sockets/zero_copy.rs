@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dev_core::{Lock, ThreadMode};
+use stats::Gauge;
 
 use crate::sockets::payload::Received;
 
@@ -94,11 +95,19 @@ impl HeldPackets {
         self.frames.load(Ordering::Relaxed) >= frames_max
     }
 
-    /// Holds a packet. Where `frames_max` frames are held already it is copied.
-    pub(crate) fn hold(&self, owner: Owner, packet: Received, frames_max: usize) -> HeldPacket {
+    /// Holds a packet, and counts it in the owner's gauge. Where `frames_max` frames are held
+    /// already it is copied.
+    pub(crate) fn hold(
+        &self,
+        owner: Owner,
+        packet: Received,
+        frames_max: usize,
+        gauge: &Gauge,
+    ) -> HeldPacket {
         let packet = self.lend(packet, frames_max);
         let (data, len) = (packet.as_ref().as_ptr(), packet.as_ref().len());
         let mut places = self.places.lock();
+        gauge.add(1);
         let index = places.free.pop().unwrap_or_else(|| {
             places.all.push(Place {
                 uses: 0,
@@ -113,12 +122,13 @@ impl HeldPackets {
     }
 
     /// Holds a packet that was [seen](seen_id) first.
-    pub(crate) fn hold_seen(&self, owner: Owner, id: usize, packet: Received) {
+    pub(crate) fn hold_seen(&self, owner: Owner, id: usize, packet: Received, gauge: &Gauge) {
         self.count(&packet, AtomicUsize::fetch_add);
-        let before = self.places.lock().seen.insert((owner, id), packet);
-        if let Some(before) = before {
+        let mut places = self.places.lock();
+        match places.seen.insert((owner, id), packet) {
             // Given up: billions have come since.
-            self.count(&before, AtomicUsize::fetch_sub);
+            Some(before) => self.count(&before, AtomicUsize::fetch_sub),
+            None => gauge.add(1),
         }
     }
 
@@ -139,8 +149,11 @@ impl HeldPackets {
     }
 
     /// Takes one back. `None`: it is none of this socket's, or was given back before.
-    pub(crate) fn take_back(&self, owner: Owner, id: usize) -> Option<Received> {
-        let packet = self.places.lock().take_back(owner, id)?;
+    pub(crate) fn take_back(&self, owner: Owner, id: usize, gauge: &Gauge) -> Option<Received> {
+        let mut places = self.places.lock();
+        let packet = places.take_back(owner, id)?;
+        gauge.subtract(1);
+        drop(places);
         self.count(&packet, AtomicUsize::fetch_sub);
         Some(packet)
     }
@@ -207,42 +220,47 @@ mod tests {
     #[test]
     fn a_packet_is_given_back_once_and_by_its_socket() {
         let held = HeldPackets::new(ThreadMode::SpinLock);
-        let first = held.hold(OWNER, packet("first"), 8);
-        let second = held.hold(OWNER, packet("second"), 8);
+        let gauge = Gauge::default();
+        let first = held.hold(OWNER, packet("first"), 8, &gauge);
+        let second = held.hold(OWNER, packet("second"), 8, &gauge);
         assert_ne!(first.id, second.id);
+        assert_eq!(gauge.value(), 2);
         assert_eq!((first.len, second.len), (5, 6));
         let later = Owner {
             generation: 5,
             ..OWNER
         };
-        assert!(held.take_back(later, first.id).is_none());
+        assert!(held.take_back(later, first.id, &gauge).is_none());
         for id in [0, 3, usize::MAX, first.id + (1 << INDEX_BITS)] {
-            assert!(held.take_back(OWNER, id).is_none(), "{id}");
+            assert!(held.take_back(OWNER, id, &gauge).is_none(), "{id}");
         }
-        let back = held.take_back(OWNER, first.id).unwrap();
+        let back = held.take_back(OWNER, first.id, &gauge).unwrap();
         assert_eq!(back.as_ref(), b"first");
-        assert!(held.take_back(OWNER, first.id).is_none());
+        assert!(held.take_back(OWNER, first.id, &gauge).is_none());
         // Its place is used again, under another number.
-        let third = held.hold(OWNER, packet("third"), 8);
+        let third = held.hold(OWNER, packet("third"), 8, &gauge);
         assert_ne!(third.id, first.id);
-        assert!(held.take_back(OWNER, first.id).is_none());
-        assert!(held.take_back(OWNER, third.id).is_some());
-        assert!(held.take_back(OWNER, second.id).is_some());
+        assert!(held.take_back(OWNER, first.id, &gauge).is_none());
+        assert!(held.take_back(OWNER, third.id, &gauge).is_some());
+        assert!(held.take_back(OWNER, second.id, &gauge).is_some());
+        assert_eq!(gauge.value(), 0);
     }
 
     #[test]
     fn a_packet_that_was_seen_is_known_by_the_run() {
         let held = HeldPackets::new(ThreadMode::SpinLock);
+        let gauge = Gauge::default();
         let id = seen_id(7);
-        assert!(held.take_back(OWNER, id).is_none());
-        held.hold_seen(OWNER, id, packet("seen"));
+        assert!(held.take_back(OWNER, id, &gauge).is_none());
+        held.hold_seen(OWNER, id, packet("seen"), &gauge);
+        assert_eq!(gauge.value(), 1);
         let other = Owner {
             socket: 128,
             ..OWNER
         };
-        assert!(held.take_back(other, id).is_none());
-        assert!(held.take_back(OWNER, 7).is_none());
-        assert_eq!(held.take_back(OWNER, id).unwrap().as_ref(), b"seen");
-        assert!(held.take_back(OWNER, id).is_none());
+        assert!(held.take_back(other, id, &gauge).is_none());
+        assert!(held.take_back(OWNER, 7, &gauge).is_none());
+        assert_eq!(held.take_back(OWNER, id, &gauge).unwrap().as_ref(), b"seen");
+        assert!(held.take_back(OWNER, id, &gauge).is_none());
     }
 }

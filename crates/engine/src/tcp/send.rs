@@ -116,7 +116,10 @@ impl<S: TcpStack> TcpSocket<S> {
         };
         let refused = stream.connection.write(now(), &[]).err();
         match (refused, message.sent_dummy()) {
-            (None | Some(WriteError::WouldBlock), Ok(len)) => StreamOutcome::Done(len),
+            (None | Some(WriteError::WouldBlock), Ok(len)) => {
+                self.counters().tx_dummy.add_contended(1);
+                StreamOutcome::Done(len)
+            }
             (None | Some(WriteError::WouldBlock), Err(errno)) => StreamOutcome::Fail(errno),
             (Some(_), _) => StreamOutcome::Fail(Errno(libc::EPIPE)),
         }

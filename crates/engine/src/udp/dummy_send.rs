@@ -43,6 +43,7 @@ impl<S: Stack> UdpSocket<S> {
                 sender, template, ..
             } = link;
             sender.send_dummy(template, &[0; BYTES]);
+            self.counters().tx_dummy.add_contended(1);
             return true;
         }
         false

@@ -92,6 +92,7 @@ impl<S: Receiver> Sender<S> {
                     return Transmitted::LargerThanFrame;
                 };
                 pool.set_len(&mut frame, written);
+                self.record(pool.data(&frame));
                 tx.push(pool, frame);
                 bytes += written;
                 sent += 1;

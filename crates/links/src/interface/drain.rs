@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use dev_core::Backend;
+use dev_core::{Backend, ShardGuard};
 
 use crate::interface::Interface;
-use crate::interface::receive_ring::ReceiveRing;
+use crate::interface::receive_ring::{ReceiveRing, RxSide, Tables};
 use crate::receiver::{DirectCall, NoCall, Receiver};
 use crate::wait::WakesLater;
 
@@ -21,8 +21,7 @@ impl<S: Receiver> Interface<S> {
         let Some(mut guard) = self.rx.try_lock(number) else {
             return 0;
         };
-        let (tables, side) = guard.both();
-        let count = self.receive::<false, _>(tables, side, number, direct);
+        let count = self.drain_locked(&mut guard, number, direct);
         drop(guard);
         self.end_batch();
         self.start_replies();
@@ -32,15 +31,31 @@ impl<S: Receiver> Interface<S> {
     /// Receives and delivers all that has come by a ring so far. Returns the number of frames.
     #[cold]
     pub(super) fn drain_ring(&self, number: usize) -> usize {
-        self.kick_again_before_receiving();
+        if self.condition.has_kick_pending() {
+            self.kick_again_if_pending();
+        }
         let _wakes = WakesLater::begin();
         let mut guard = self.rx.lock(number);
-        let (tables, side) = guard.both();
-        let count = self.receive::<false, _>(tables, side, number, &mut None::<NoCall>);
+        let count = self.drain_locked(&mut guard, number, &mut None::<NoCall>);
         drop(guard);
         self.end_batch();
         self.start_replies();
         count
+    }
+
+    /// Receives what has come by a ring so far.
+    #[inline(always)]
+    fn drain_locked<D: DirectCall<S>>(
+        &self,
+        guard: &mut ShardGuard<'_, Tables<S>, RxSide<S::Backend>>,
+        number: usize,
+        direct: &mut Option<D>,
+    ) -> usize {
+        if self.condition.is_recorded() {
+            return self.receive_recorded::<false>(guard, number);
+        }
+        let (tables, side) = guard.both();
+        self.receive::<false, false, _>(tables, side, number, direct)
     }
 
     /// Takes in what has come by each ring, unless a call of the program has received by it since

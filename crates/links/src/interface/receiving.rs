@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use dev_core::{Backend, Frame, RxRing};
+use stats::Direction;
 use wire::ip::{self, Endpoints};
 use wire::{Malformed, ipv4, ipv6};
 
@@ -41,29 +42,24 @@ impl<S: Receiver> Interface<S> {
         number: usize,
         direct: &mut Option<D>,
     ) -> usize {
-        self.kick_again_before_receiving();
+        if self.condition.concerns_receivers() && self.look_before_receiving() {
+            return self.poll_recorded(number);
+        }
         let _wakes = WakesLater::begin();
         let mut guard = self.rx.lock(number);
         let (tables, side) = guard.both();
-        let count = self.receive::<true, _>(tables, side, number, direct);
+        let count = self.receive::<true, false, _>(tables, side, number, direct);
         drop(guard);
         self.end_batch();
         self.start_replies();
         count
     }
 
-    #[inline]
-    pub(super) fn kick_again_before_receiving(&self) {
-        if self.kick_pending.load(Ordering::Relaxed) {
-            self.kick_again_if_pending();
-        }
-    }
-
     /// A batch, or what has come so far: what comes meanwhile may wait for the next call, so that a
     /// sender without pauses does not keep this one from returning. The two have code of their own:
-    /// the batch's is a ping-pong's.
+    /// the batch's is a ping-pong's. So has what is recorded.
     #[inline(always)]
-    pub(super) fn receive<const BATCH: bool, D: DirectCall<S>>(
+    pub(super) fn receive<const BATCH: bool, const RECORDED: bool, D: DirectCall<S>>(
         &self,
         tables: &Tables<S>,
         side: &mut RxSide<S::Backend>,
@@ -84,6 +80,9 @@ impl<S: Receiver> Interface<S> {
             if multi_buffer.are_missing() || frame.continues() {
                 in_pieces += 1;
                 return self.take_piece(receiver, tables, frame, multi_buffer);
+            }
+            if RECORDED {
+                self.record(Direction::Received, self.pool.data(&frame));
             }
             let arrived_nsec = arrival_nsec(until_timed);
             self.deliver(receiver, tables, frame, arrived_nsec, direct);
@@ -139,6 +138,7 @@ impl<S: Receiver> Interface<S> {
         let Some(long) = packet else {
             return;
         };
+        self.record(Direction::Received, long.as_ref());
         let packet = match Parsed::of(long.as_ref(), self.checksums) {
             Ok(packet) => packet,
             Err(malformed) => return receiver.count_malformed(malformed),

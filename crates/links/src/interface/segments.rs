@@ -28,7 +28,24 @@ impl<S: Receiver> Sender<S> {
     /// Lets `write` put segments into frames, one after the other, until it has no more: it returns
     /// the length of the frame. Nothing is asked of it that has no room in the ring.
     #[inline]
-    pub fn put_segments(&self, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Burst {
+    pub fn put_segments(&self, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Burst {
+        if self.interface.condition.is_recorded() {
+            return self.put_recorded_segments(write);
+        }
+        self.put::<false>(write)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_recorded_segments(&self, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Burst {
+        self.put::<true>(write)
+    }
+
+    #[inline(always)]
+    fn put<const RECORDED: bool>(
+        &self,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Burst {
         let mut burst = Burst {
             count: 0,
             is_full: false,
@@ -48,6 +65,9 @@ impl<S: Receiver> Sender<S> {
                 break;
             };
             pool.set_len(&mut frame, len);
+            if RECORDED {
+                self.record(pool.data(&frame));
+            }
             tx.push(pool, frame);
             burst.count += 1;
             bytes += len;

@@ -100,7 +100,7 @@ impl<S: Receiver> Interface<S> {
     /// Tells the device of frames that it did not take when it was told of them. Returns whether it
     /// is still busy.
     pub(super) fn kick_again_if_pending(&self) -> bool {
-        self.kick_pending.store(false, Ordering::Relaxed);
+        self.condition.set_kick_pending(false);
         let mut is_pending = false;
         for ring in &self.send_rings {
             if ring.kick_pending.load(Ordering::Relaxed) || ring.doorbell.is_waiting() {
@@ -189,7 +189,7 @@ impl<S: Receiver> Interface<S> {
         let is_pending = outcome == KickOutcome::Again;
         ring.kick_pending.store(is_pending, Ordering::Relaxed);
         if is_pending {
-            self.kick_pending.store(true, Ordering::Relaxed);
+            self.condition.set_kick_pending(true);
         }
         if outcome == KickOutcome::Lost {
             self.mark_lost();
@@ -213,12 +213,38 @@ impl<S: Receiver> Sender<S> {
         template: &UdpTemplate,
         identification: u16,
         len: usize,
-        mut parts: impl Iterator<Item = &'payload [u8]>,
+        parts: impl Iterator<Item = &'payload [u8]>,
     ) -> Transmitted {
-        let (pool, ring) = (self.interface.pool, self.ring);
+        if self.interface.condition.concerns_senders() {
+            return self.transmit_looking(template, identification, len, parts);
+        }
+        self.put_datagram::<false>(template, identification, len, parts)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_looking<'payload>(
+        &self,
+        template: &UdpTemplate,
+        identification: u16,
+        len: usize,
+        parts: impl Iterator<Item = &'payload [u8]>,
+    ) -> Transmitted {
         if self.interface.is_lost() {
             return Transmitted::Lost;
         }
+        self.put_datagram::<true>(template, identification, len, parts)
+    }
+
+    #[inline(always)]
+    fn put_datagram<'payload, const RECORDED: bool>(
+        &self,
+        template: &UdpTemplate,
+        identification: u16,
+        len: usize,
+        mut parts: impl Iterator<Item = &'payload [u8]>,
+    ) -> Transmitted {
+        let (pool, ring) = (self.interface.pool, self.ring);
         let mut tx = ring.tx.lock();
         let Some(mut frame) = tx.frame(pool) else {
             ring.stats.tx_full.add(1);
@@ -241,6 +267,9 @@ impl<S: Receiver> Sender<S> {
             return Transmitted::LargerThanFrame;
         };
         pool.set_len(&mut frame, written);
+        if RECORDED {
+            self.record(pool.data(&frame));
+        }
         tx.push(pool, frame);
         ring.stats.tx_packets.add(1);
         ring.stats.tx_bytes.add(written as u64);
@@ -265,6 +294,7 @@ impl<S: Receiver> Sender<S> {
             return Transmitted::LargerThanFrame;
         };
         room.copy_from_slice(packet);
+        self.record(packet);
         pool.set_len(&mut frame, packet.len());
         tx.push(pool, frame);
         ring.stats.tx_packets.add(1);

@@ -1,6 +1,7 @@
 //! Sending what the device cuts into segments.
 
 use dev_core::{Segmented, Segmenter};
+use stats::Direction;
 
 use crate::interface::Interface;
 use crate::interface::gso::segments;
@@ -39,17 +40,20 @@ impl<S: Receiver> Sender<S> {
     /// it is refused it is lost, and there will be no other.
     pub fn send_whole<'a>(
         &self,
-        headers: &[u8],
-        parts: impl Iterator<Item = &'a [u8]>,
+        headers: &'a [u8],
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
         payload_len: u32,
         segment_len: u16,
     ) -> Segmented {
         let Some(segmenter) = self.interface.gso.segmenter() else {
             return Segmented::Refused(0);
         };
-        let sent = segmenter.send(headers, parts, segment_len);
+        let sent = segmenter.send(headers, parts.clone(), segment_len);
         match sent {
             Segmented::Sent => {
+                let len = headers.len() + payload_len as usize;
+                let packet = std::iter::once(headers).chain(parts);
+                self.interface.record_parts(Direction::Sent, len, packet);
                 let segments = segments(payload_len, segment_len);
                 let bytes = segments * headers.len() as u64 + u64::from(payload_len);
                 // The counters are the ring's.

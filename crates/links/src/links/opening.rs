@@ -90,6 +90,7 @@ impl<S: Receiver> Links<S> {
             }
         };
         opening.succeeded(interface);
+        self.record_too(interface);
         // It waits for packets of every interface.
         self.internal_thread.call();
         self.say_what_is_passed_by(interface);

@@ -13,8 +13,8 @@ mod memory;
 mod messages;
 
 pub(crate) use memory::{
-    can_populate, handle_bus_errors, map_for_reading, map_shared, map_zeros_over, populate, unmap,
-    wiped_word,
+    can_populate, handle_bus_errors, make_writable, map_for_reading, map_reserved, map_shared,
+    map_zeros_over, populate, remove, unmap, wiped_word,
 };
 pub(crate) use messages::control_socket;
 pub use messages::{Credentials, Message, Sender, receive_with_credentials, send_to};

@@ -45,6 +45,7 @@ fn the_manual_page_has_all_its_sections_and_every_name() {
         "FILTERS OF SYSTEM CALLS",
         "PROGRAMS THAT WAIT BY INSTRUCTIONS OF THEIR OWN",
         "PROGRAMS THAT USE IO_URING",
+        "TROUBLESHOOTING",
         "EXAMPLES",
         "SEE ALSO",
     ];

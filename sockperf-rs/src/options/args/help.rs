@@ -13,7 +13,10 @@ pub(super) fn general() -> String {
     );
     let modes = Mode::ALL.map(|mode| (format!("{} ({})", mode.name(), mode.alias()), mode.about()));
     let others = [
-        ("compare", "Compare two runs that --json has saved."),
+        (
+            "compare",
+            "Compare two runs that --json has saved; with --html FILE, also as a page.",
+        ),
         (
             "completions",
             "Print what bash, zsh or fish complete: completions SHELL.",

@@ -61,8 +61,16 @@ fn subcommands_and_their_aliases() {
             assert_eq!(ok(&format!("{word} {data}")).mode(), mode, "{word}");
         }
     }
-    let compared = parse(words("compare a.json b.json"), None).unwrap();
-    assert!(matches!(compared, Invocation::Compare { .. }));
+    for (line, page) in [
+        ("compare a.json b.json", None),
+        ("compare a.json b.json --html c.html", Some("c.html")),
+        ("compare --html c.html a.json b.json", Some("c.html")),
+    ] {
+        let Invocation::Compare { first, html, .. } = parse(words(line), None).unwrap() else {
+            panic!("{line}");
+        };
+        assert_eq!((first.as_str(), html.as_deref()), ("a.json", page));
+    }
 }
 
 #[test]

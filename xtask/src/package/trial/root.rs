@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::Format;
+use super::super::{Format, Package};
 use super::full_version;
 use crate::cargo;
 use crate::debian;
@@ -134,18 +134,18 @@ impl Root {
     }
 
     pub(super) fn remove(&self) -> Result<(), Failure> {
-        process::run(match self.format {
-            Format::Deb => {
-                let mut command = self.inside("dpkg");
-                command.args(["--remove", "libvma-utils", "libvma"]);
-                command
-            }
-            Format::Rpm => {
-                let mut command = self.rpm();
-                command.args(["--erase", "libvma-utils", "libvma"]);
-                command
-            }
-        })
+        let mut command = match self.format {
+            Format::Deb => self.inside("dpkg"),
+            Format::Rpm => self.rpm(),
+        };
+        command.arg(match self.format {
+            Format::Deb => "--remove",
+            Format::Rpm => "--erase",
+        });
+        // Those that `install` gets, who depends on another first.
+        let packages = [Package::Development, Package::Utilities, Package::Library];
+        command.args(packages.map(|package| package.name(self.format)));
+        process::run(command)
     }
 
     /// Removes what removing keeps: the changed configuration.

@@ -1,16 +1,26 @@
 //! Processes come in and go.
 
+use dev_core::Protocol;
+
 use super::*;
 
-/// Of whom the broker says something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the broker says of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberFacts {
-    /// Which it is.
-    pub client: Client,
-    /// Its ports and flows.
+    /// Its ports: protocol and address.
+    pub ports: Vec<(Protocol, SocketAddr)>,
+    /// Its flows to one peer each.
     pub flows: usize,
+    /// Received frames that it has not taken yet.
+    pub received: u32,
+    /// Frames that it sends by.
+    pub to_send: u32,
+    /// Those of them that the kernel has.
+    pub sending: usize,
     /// Packets that were lost for lack of room in its RX rings, or of empty frames.
     pub dropped: u64,
+    /// It does not look into its rings though something is there.
+    pub is_late: bool,
 }
 
 impl Host {
@@ -161,16 +171,29 @@ impl Host {
         }
     }
 
-    /// The processes.
-    pub fn members(&self) -> impl Iterator<Item = MemberFacts> + '_ {
-        self.members.values().map(|member| MemberFacts {
-            client: member.client,
-            flows: self.ledger.count(member.client.place()),
-            dropped: member
-                .sockets
-                .iter()
-                .map(|it| xsk::dropped(&it.receiving))
-                .sum(),
+    /// What a process has. `None`: it has gone.
+    pub fn facts_of(&self, client: Client) -> Option<MemberFacts> {
+        let member = self.members.get(&client.place());
+        let member = member.filter(|it| it.client == client)?;
+        let (ports, flows) = self.ledger.held_by(client.place());
+        let sockets = &member.sockets;
+        let is_sending = |number: &u32| {
+            let state = self.area.state(*number).load(Ordering::Relaxed);
+            state == IN_FLIGHT
+        };
+        Some(MemberFacts {
+            ports,
+            flows,
+            received: sockets.iter().map(|it| it.rx.look().1).sum(),
+            to_send: member.share.count,
+            sending: member.share.numbers().filter(is_sending).count(),
+            dropped: sockets.iter().map(|it| xsk::dropped(&it.receiving)).sum(),
+            is_late: self.late.contains(&client.place()),
         })
+    }
+
+    /// Where its XDP program runs, and how many queues it has.
+    pub fn mode(&self) -> (&'static str, usize) {
+        (self.mode.text(), self.queues.len())
     }
 }

@@ -13,19 +13,50 @@ use super::{Fd, check};
 /// at the first use, and fill all of a large file with zeros: 11 ms for six megabytes.
 pub(crate) fn map_shared(fd: &Fd, bytes: usize) -> io::Result<NonNull<u8>> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let base = map(bytes, protection, libc::MAP_SHARED, fd.0)?;
+    let base = map(bytes, protection, libc::MAP_SHARED, fd.0, 0)?;
     // SAFETY: advice about the mapping made above.
     unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_RANDOM) };
     Ok(base)
 }
 
 pub(crate) fn map_for_reading(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
-    map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd())
+    map(bytes, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0)
 }
 
-fn map(bytes: usize, protection: c_int, flags: c_int, fd: c_int) -> io::Result<NonNull<u8>> {
+/// Address space for a part of a file that nobody may use yet.
+pub(crate) fn map_reserved(fd: &Fd, offset: usize, bytes: usize) -> io::Result<NonNull<u8>> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| too_large())?;
+    map(bytes, libc::PROT_NONE, libc::MAP_SHARED, fd.0, offset)
+}
+
+/// From here on it can be read and written.
+pub(crate) fn make_writable(base: NonNull<u8>, bytes: usize) -> io::Result<()> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: callers own the mapping, which is memory of a file.
+    let result = unsafe { libc::mprotect(base.as_ptr().cast(), bytes, protection) };
+    check(c_long::from(result)).map(drop)
+}
+
+/// Takes the memory of whole pages out of their file: they are zeros then. Where the file system
+/// cannot do that, they keep it.
+pub(crate) fn remove(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: callers own the mapping, whose octets may change at any time.
+    let _ = unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_REMOVE) };
+}
+
+fn too_large() -> io::Error {
+    io::Error::from_raw_os_error(libc::EFBIG)
+}
+
+fn map(
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: libc::off_t,
+) -> io::Result<NonNull<u8>> {
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
-    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, 0) };
+    let address = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, fd, offset) };
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -42,6 +73,7 @@ pub(crate) fn wiped_word() -> Option<&'static AtomicU32> {
         protection,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         -1,
+        0,
     )
     .ok()?;
     // SAFETY: the range is the mapping made above.

@@ -73,6 +73,7 @@ fn malformed_command_lines_are_refused() {
     for (line, message) in [
         ("badcmd", "unknown command 'badcmd'"),
         ("compare a", "compare takes two files"),
+        ("compare a b --html", "compare takes two files"),
         ("pp --nosuch", "unexpected argument '--nosuch'"),
         ("pp -z", "unexpected argument '-z'"),
         ("pp --tim 1", "unexpected argument '--tim'"),
