@@ -1,6 +1,7 @@
 //! Connections that last for one request: `short_connections server ADDRESS COUNT CLOSER`, and the
-//! same with `client`, which prints how many a second there were. With `once` for `client` there is
-//! one, and nothing is printed.
+//! same with `client`, which prints how many a second there were, and of a connection's
+//! microseconds the median and the 99th percentile. With `once` for `client` there is one, and
+//! nothing is printed.
 //!
 //! `CLOSER` says who closes first: `client`, `server`, or `accept` for a server that closes what it
 //! accepts at once, and a client that keeps many on their way.
@@ -10,12 +11,13 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes of a request, and of an answer.
 const LEN: usize = 64;
-/// What comes before the clock starts: the first connections open the interface.
+/// What comes before the clock starts, within a second: the first connections open the interface.
 const WARM_UP: u32 = 200;
+const WARM_UP_PAUSE: Duration = Duration::from_millis(5);
 /// Clients of a server that only accepts.
 const CLIENTS: u32 = 8;
 
@@ -28,13 +30,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (address, count) = (address.parse()?, count.parse()?);
     match role.as_str() {
         "server" => serve(address, WARM_UP + count, closer)?,
-        "once" => run(address, 1, closer)?,
+        "once" => drop(run(address, 1, closer)?),
         _ => {
-            run(address, WARM_UP, closer)?;
+            for _ in 0..WARM_UP / CLIENTS {
+                thread::sleep(WARM_UP_PAUSE * CLIENTS);
+                run(address, CLIENTS, closer)?;
+            }
             let begun = Instant::now();
-            run(address, count, closer)?;
+            let mut times = run(address, count, closer)?;
             let rate = f64::from(count) / begun.elapsed().as_secs_f64();
-            writeln!(io::stdout(), "{rate:.0}")?;
+            times.sort_unstable();
+            let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
+            writeln!(io::stdout(), "{rate:.0} {:.1} {:.1}", at(50), at(99))?;
         }
     }
     Ok(())
@@ -58,17 +65,28 @@ fn serve(address: SocketAddr, count: u32, closer: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn run(address: SocketAddr, count: u32, closer: &str) -> io::Result<()> {
+/// What each connection has taken.
+fn run(address: SocketAddr, count: u32, closer: &str) -> io::Result<Vec<Duration>> {
+    let timed = |connection: &dyn Fn() -> io::Result<()>| {
+        let begun = Instant::now();
+        connection().map(|()| begun.elapsed())
+    };
     if closer != "accept" {
-        return (0..count).try_for_each(|_| ask(address, closer));
+        return (0..count)
+            .map(|_| timed(&|| ask(address, closer)))
+            .collect();
     }
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|_| thread::spawn(move || (0..count / CLIENTS).try_for_each(|_| knock(address))))
-        .collect();
+    let of_one = move || -> io::Result<Vec<Duration>> {
+        (0..count / CLIENTS)
+            .map(|_| timed(&|| knock(address)))
+            .collect()
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(|_| thread::spawn(of_one)).collect();
+    let mut times = Vec::new();
     for client in clients {
-        client.join().map_err(|_| io::ErrorKind::Other)??;
+        times.extend(client.join().map_err(|_| io::ErrorKind::Other)??);
     }
-    Ok(())
+    Ok(times)
 }
 
 /// A request and its answer.

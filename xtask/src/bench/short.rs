@@ -77,24 +77,37 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
         say(format_args!("  round {number} of {}", options.rounds));
     }
     let head = "connections, thousand/s";
-    let mut rows = vec![row![head, "", "least", "median", "most", "of the kernel's"]];
+    let mut rows = vec![row![
+        head,
+        "",
+        "least",
+        "median",
+        "most",
+        "of the kernel's",
+        "p50 us",
+        "p99 us"
+    ]];
     for ((closer, _), rates) in CLOSERS.iter().zip(&rates) {
         let best = rates
             .iter()
             .take(KERNELS)
-            .map(|rates| median(rates.iter().copied()))
+            .map(|measured| median(measured.iter().map(|it| it[0])))
             .fold(0.0, f64::max);
-        for (case, rates) in CASES.iter().zip(rates) {
-            let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = rates.iter().copied().fold(0.0, f64::max);
-            let middle = median(rates.iter().copied());
+        for (case, measured) in CASES.iter().zip(rates) {
+            let rates = measured.iter().map(|it| it[0]);
+            let least = rates.clone().fold(f64::INFINITY, f64::min);
+            let most = rates.clone().fold(0.0, f64::max);
+            let middle = median(rates);
+            let [p50, p99] = [1, 2].map(|index| median(measured.iter().map(|it| it[index])));
             rows.push(row![
                 case.name,
                 closer,
                 format!("{:.1}", least / 1e3),
                 format!("{:.1}", middle / 1e3),
                 format!("{:.1}", most / 1e3),
-                format!("{:.2}", middle / best)
+                format!("{:.2}", middle / best),
+                format!("{p50:.0}"),
+                format!("{p99:.0}")
             ]);
         }
     }
@@ -169,14 +182,14 @@ fn programs(
     Ok(layout(&rows))
 }
 
-/// Connections a second.
+/// Connections a second, and of one the median and the 99th percentile of microseconds.
 fn measure(
     case: &Case,
     closer: &str,
     library: &Path,
     program: &Path,
     home: &Path,
-) -> Result<f64, Failure> {
+) -> Result<[f64; 3], Failure> {
     let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
     let ports = format!("net.ipv4.ip_local_port_range={PORTS}");
     let mut sysctl = pair.a.command("sysctl");
@@ -200,6 +213,11 @@ fn measure(
     let mut client = preload(case.client).command(&pair.a, case.cpus[0], program);
     client.args(["client", &address, COUNT, closer]);
     let finished = Running::start(client)?.wait(TIMEOUT)?;
-    let rate = finished.stdout.trim().parse();
-    rate.map_err(|_| Failure::Reason(format!("{}: {finished:?}", case.name)))
+    let numbers: Vec<f64> = finished
+        .stdout
+        .split_whitespace()
+        .filter_map(|it| it.parse().ok())
+        .collect();
+    let numbers = numbers.try_into();
+    numbers.map_err(|_| Failure::Reason(format!("{}: {finished:?}", case.name)))
 }
