@@ -5,6 +5,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use testkit::{
@@ -82,8 +83,15 @@ fn brokers_of(pid: u32) -> Vec<PathBuf> {
     places.filter(has_it).collect()
 }
 
+/// Each counts all processes with these ports.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn processes_share_an_interface_by_a_broker_that_ends_with_them() {
+    let _turn = turn();
     or_skip!(needs::require(&["python3"]));
     if Path::new("/run/vma/vmad.sock").exists() {
         return;
@@ -113,6 +121,7 @@ fn processes_share_an_interface_by_a_broker_that_ends_with_them() {
 
 #[test]
 fn without_one_the_second_process_is_the_kernels() {
+    let _turn = turn();
     or_skip!(needs::require(&["python3"]));
     let pair = or_skip!(Namespaces::pair());
     let program = start(&pair, "no");

@@ -161,8 +161,8 @@ fn escaped(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Takes out what mandoc and groff warn of: blanks at the end of lines and paragraphs without a
-/// text.
+/// Takes out what mandoc and groff warn of: blanks at the end of lines, paragraphs without a text,
+/// and breaks after a break.
 fn tidy(page: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in page.lines().map(str::trim_end) {
@@ -171,6 +171,7 @@ fn tidy(page: &str) -> String {
             lines.pop();
         }
         let needless = line.is_empty()
+            || (line == ".br" && lines.last() == Some(&".br"))
             || (line == ".PP"
                 && lines
                     .last()

@@ -72,6 +72,8 @@ fn status_says_who_has_what_and_who_was_refused() {
 fn frames_of_a_stopped_process_are_told() {
     let lab = or_skip!(Lab::new(""));
     let mut stopped = lab.server(7001);
+    lab.datagrams(7001, 5);
+    assert!(stopped.packets() > 0, "{:?}", stopped.sockets());
     stopped.process().signal(SIGSTOP).unwrap();
     lab.flood(7001, 200);
     let mut status = Value::Null;

@@ -50,9 +50,11 @@ impl<S: Receiver> Interface<S> {
         })
     }
 
-    /// Another socket of this process has part of a port that it has joined.
+    /// Another socket of this process has part of a port that it has joined, if others may.
     pub fn join_again(&self, flow: &Flow, kernels: BorrowedFd<'_>) {
-        if let Err(error) = self.steering.join(flow, kernels) {
+        if self.is_joint()
+            && let Err(error) = self.steering.join(flow, kernels)
+        {
             log::debug!("{}: {flow:?}: {error}", self.spec.name);
         }
     }
