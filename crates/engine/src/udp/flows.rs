@@ -322,23 +322,16 @@ impl<S: UdpStack> UdpSocket<S> {
             (attachment.local, attachment.has_equals())
         };
         let (local, has_equals) = place(self);
-        let joins = has_equals && flow.peer.is_none();
+        if !has_equals || flow.peer.is_some() {
+            return interface.attach(flow, self.into());
+        }
         // SAFETY: the program may not close it while a call of its library is about it.
         let kernels = unsafe { BorrowedFd::borrow_raw(self.fd()) };
-        let attached = match joins {
-            true => interface.attach_joining(flow, self.into(), kernels),
-            false => interface.attach(flow, self.into()),
-        };
-        let Err(Some(owner)) = attached else {
-            return attached;
-        };
-        let is_sharer = |other: &Self| joins && place(other) == (local, true);
-        if !owner.as_udp().is_some_and(is_sharer) {
-            return Err(Some(owner));
-        }
-        interface.share(flow, owner, self.into());
-        interface.join_again(flow, kernels);
-        Ok(())
+        interface.attach_joining(flow, self.into(), kernels, |owner| {
+            owner
+                .as_udp()
+                .is_some_and(|other| place(other) == (local, true))
+        })
     }
 
     /// The socket is about to be the kernel's, which may have part of what came to the sockets that

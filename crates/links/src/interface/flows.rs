@@ -17,15 +17,25 @@ impl<S: Receiver> Interface<S> {
         self.attach_by(flow, socket, |steering| steering.add(flow))
     }
 
-    /// The same with the port of a kernel socket that other processes may have, too: see
-    /// [`Steering::join`].
+    /// The same with the port of a kernel socket that others may have, too: other processes, see
+    /// [`Steering::join`], and in this one those that `shares` says it of.
     pub fn attach_joining(
         &self,
         flow: &Flow,
         socket: S,
         kernels: BorrowedFd<'_>,
+        shares: impl FnOnce(S) -> bool,
     ) -> Result<(), Option<S>> {
-        self.attach_by(flow, socket, |steering| steering.join(flow, kernels))
+        let attached = self.attach_by(flow, socket, |steering| steering.join(flow, kernels));
+        let Err(Some(owner)) = attached else {
+            return attached;
+        };
+        if !shares(owner) {
+            return Err(Some(owner));
+        }
+        self.share(flow, owner, socket);
+        self.join_again(flow, kernels);
+        Ok(())
     }
 
     fn attach_by(
@@ -51,7 +61,7 @@ impl<S: Receiver> Interface<S> {
     }
 
     /// Another socket of this process has part of a port that it has joined, if others may.
-    pub fn join_again(&self, flow: &Flow, kernels: BorrowedFd<'_>) {
+    fn join_again(&self, flow: &Flow, kernels: BorrowedFd<'_>) {
         if self.is_joint()
             && let Err(error) = self.steering.join(flow, kernels)
         {

@@ -7,7 +7,7 @@ use crate::receiver::{Identity, Receiver};
 
 impl<S: Receiver> Interface<S> {
     /// Lets a socket have part of a flow that is another's.
-    pub fn share(&self, flow: &Flow, owner: S, socket: S) {
+    pub(super) fn share(&self, flow: &Flow, owner: S, socket: S) {
         self.rx.lock_all().reuseport.add(flow, owner, socket);
     }
 

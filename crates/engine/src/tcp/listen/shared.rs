@@ -88,27 +88,18 @@ impl<S: TcpStack> TcpSocket<S> {
         interface: &Interface<S>,
         flow: &Flow,
     ) -> Result<(), Option<S>> {
-        let joins = place(self).1 || self.is_taken_together();
+        let (local, does_share) = place(self);
+        if !does_share && !self.is_taken_together() {
+            return interface.attach(flow, self.into());
+        }
         // SAFETY: the program may not close it while a call of its library is about it.
         let kernels = unsafe { BorrowedFd::borrow_raw(self.fd()) };
-        let attached = match joins {
-            true => interface.attach_joining(flow, self.into(), kernels),
-            false => interface.attach(flow, self.into()),
-        };
-        let Err(Some(owner)) = attached else {
-            return attached;
-        };
-        let (local, does_share) = place(self);
-        let device = owner.as_tcp().and_then(Self::device_of_listener);
-        if !does_share
-            || place(owner.core()) != (local, true)
-            || device != self.device_of_listener()
-        {
-            return Err(Some(owner));
-        }
-        interface.share(flow, owner, self.into());
-        interface.join_again(flow, kernels);
-        Ok(())
+        interface.attach_joining(flow, self.into(), kernels, |owner| {
+            let device = owner.as_tcp().and_then(Self::device_of_listener);
+            does_share
+                && place(owner.core()) == (local, true)
+                && device == self.device_of_listener()
+        })
     }
 
     /// Whether others may have part of what reaches its port.
