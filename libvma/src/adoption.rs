@@ -55,7 +55,7 @@ pub(crate) fn before_rights_change(change: &RightsChange) {
         let saved = guard::errno();
         let _ = guard::contained(|| {
             process_state::ancestors()
-                .for_each(|engine| engine.before_descendant_s_rights_change(change));
+                .any(|engine| engine.before_descendant_s_rights_change(change))
         });
         guard::set_errno(saved);
     }

@@ -43,7 +43,7 @@ pub struct BrokerInterface {
     pub index: u32,
     /// Its name there.
     pub name: String,
-    /// Where the XDP program runs, and how many queues there are.
+    /// Where the XDP program runs.
     pub mode: String,
     /// How many queues it has.
     pub queues: u32,

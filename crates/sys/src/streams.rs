@@ -203,6 +203,11 @@ pub fn bind_to_device(fd: c_int, link_index: u32) {
     }
 }
 
+/// Whether a socket listens.
+pub fn listens(fd: c_int) -> bool {
+    super::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
+}
+
 /// Dissolves a connection, quietly under repair, and forgets the error that this leaves behind.
 pub fn disconnect(fd: c_int) -> Result<(), Errno> {
     let nobody = [0; size_of::<libc::sockaddr_in>()];

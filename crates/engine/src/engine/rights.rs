@@ -52,16 +52,16 @@ impl<B: Backend> Engine<B> {
     }
 
     /// The same in a descendant that has not begun: it may accept from a listener that it has
-    /// inherited later, past the kernel if a broker serves it as what it is now.
-    pub fn before_descendant_s_rights_change(&self, change: &Change) {
-        let is_listener = |object: &Object<B>| matches!(object, Object::Tcp(_));
-        let listens = |fd| {
-            self.table.get(fd).is_some_and(is_listener)
-                && sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1)
-        };
-        if goes_with(change, false) && self.table.range(0, u32::MAX).any(listens) {
-            self.links.reserve_places();
+    /// inherited later, past the kernel if a broker serves it as what it is now. Returns whether it
+    /// has one.
+    pub fn before_descendant_s_rights_change(&self, change: &Change) -> bool {
+        let listens =
+            |fd| matches!(self.table.get(fd), Some(Object::Tcp(_))) && sys::streams::listens(fd);
+        if !goes_with(change, false) || !self.table.range(0, u32::MAX).any(listens) {
+            return false;
         }
+        self.links.reserve_places();
+        true
     }
 
     /// The call has been made. `went`: connections have returned for it.

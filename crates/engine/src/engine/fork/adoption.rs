@@ -67,7 +67,7 @@ impl<B: Backend> Engine<B> {
         let (core, kind) = match object {
             Object::Udp(socket) => (&**socket, Self::datagrams_at_fork(socket)),
             Object::Tcp(socket) => {
-                if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(1) {
+                if !sys::streams::listens(fd) {
                     return None;
                 }
                 (&**socket, socket.options_at_fork().map(Kind::Listener))

@@ -61,7 +61,7 @@ impl<B: Backend> Engine<B> {
             }
             Some(Object::Tcp(socket)) => {
                 self.recall(AnySocket::Tcp(socket));
-                if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) {
+                if sys::streams::listens(fd) {
                     // Who accepts from it is known later.
                     return;
                 }

@@ -67,7 +67,7 @@ impl<S: TcpStack> TcpSocket<S> {
         may_open: MayOpen,
     ) -> Vec<u32> {
         let fd = self.fd();
-        if sys::option_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Ok(1) {
+        if !sys::streams::listens(fd) {
             return Vec::new();
         }
         let Ok(Some(addresses)) = Addresses::of(fd) else {
