@@ -291,6 +291,10 @@ impl Steering for OneOf<XdpSteering, VerbsSteering> {
         of_either!(self, it => it.close_if_unused())
     }
 
+    fn let_go(&self) -> io::Result<()> {
+        of_either!(self, it => it.let_go())
+    }
+
     fn process_ends(&self) {
         of_either!(self, it => it.process_ends());
     }

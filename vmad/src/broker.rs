@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
     ));
     crate::daemon::notify(log, &[sd_notify::NotifyState::Ready]);
     let served = std::thread::scope(|scope| {
-        let served = Listening {
+        let mut listening = Listening {
             listener,
             policy,
             shared: &shared,
@@ -116,14 +116,16 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
             program_ended: None,
             strangers: HashMap::new(),
             next: FIRST_STRANGER,
-        }
-        .serve(scope, &end);
+        };
+        let served = listening.serve(scope, &end);
+        // From here on another one may take its place.
+        let _ = fs::remove_file(path);
+        Board::take_down(path);
+        drop(listening);
         // The threads end when nobody can come in any more.
         shared.ports().clear();
         served
     });
-    let _ = fs::remove_file(path);
-    Board::take_down(path);
     if options.broker_for.is_some() {
         private::remove_directory(path);
     }
@@ -147,7 +149,7 @@ struct Listening<'a> {
 
 impl<'a> Listening<'a> {
     fn serve<'scope>(
-        mut self,
+        &mut self,
         scope: &'scope Scope<'scope, 'a>,
         end: &UnixStream,
     ) -> Result<(), Failure>

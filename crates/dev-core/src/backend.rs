@@ -392,6 +392,12 @@ pub trait Steering: Send + Sync + 'static {
         Ok(false)
     }
 
+    /// The device was [taken away](Self::is_taken_away): lets go of what would keep others from
+    /// opening it anew. The caller has all rings, and uses none of them any more.
+    fn let_go(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The process is about to end: what it has asked of the device that outlives it is taken back,
     /// and it is not to be held up by the device's end.
     fn process_ends(&self) {}

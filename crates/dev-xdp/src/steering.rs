@@ -426,6 +426,17 @@ impl Steering for XdpSteering {
         Ok(true)
     }
 
+    fn let_go(&self) -> io::Result<()> {
+        let steered = self.steered();
+        let Table::Shared(membership) = &steered.table else {
+            return Ok(());
+        };
+        // SAFETY: the caller has all rings (contract of the trait), but for the fill and the
+        // completion ring, to which other processes write: nobody reads them here any more.
+        unsafe { self.queues.close() }?;
+        membership.forget_area()
+    }
+
     fn process_ends(&self) {
         self.steered().rules.remove_all();
         let fds: Vec<_> = self.slow_to_close.iter().map(|fd| fd.as_raw_fd()).collect();

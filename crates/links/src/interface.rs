@@ -250,6 +250,11 @@ impl<S: Receiver> Interface<S> {
         self.condition.is_lost()
     }
 
+    /// Whether somebody else had opened it for this process, and has ended.
+    pub fn has_broker_ended(&self) -> bool {
+        self.is_joint() && self.steering.is_taken_away()
+    }
+
     /// Whether the next flow must come from a thread in the interface's network namespace.
     pub fn is_resting(&self) -> bool {
         self.steering.is_resting()
@@ -292,14 +297,30 @@ impl<S: Receiver> Interface<S> {
         if is_left {
             self.condition.lose();
             self.lost_is_known.store(true, Ordering::Relaxed);
-            // So that nobody takes this process for the one that has its queues.
-            for slot in self.ring_slots {
-                slot.ifindex.set(0);
-                slot.mode.set("left to others");
-            }
+            self.show_left();
         }
         drop((tx, rx));
         is_left
+    }
+
+    /// Somebody else has ended the device's work for this process, which uses it no more: keeps
+    /// nobody from opening it anew.
+    pub fn let_go(&self) {
+        let rx = self.rx.lock_all();
+        let tx: Vec<_> = self.send_rings.iter().map(|ring| ring.tx.lock()).collect();
+        if let Err(error) = self.steering.let_go() {
+            log::warn!("{}: its queues stay taken: {error}", self.spec.name);
+        }
+        self.show_left();
+        drop((tx, rx));
+    }
+
+    /// So that nobody takes this process for the one that has its queues.
+    fn show_left(&self) {
+        for slot in self.ring_slots {
+            slot.ifindex.set(0);
+            slot.mode.set("left to others");
+        }
     }
 
     /// Gives up the device: every packet is the kernel's from here on.

@@ -53,6 +53,8 @@ pub struct Links<S: Receiver> {
     is_held: AtomicBool,
     /// Ancestors that may leave theirs to this process.
     leaving: Mutex<Vec<Leaving>>,
+    /// Interfaces that a broker has opened that has ended, of which rings are still here.
+    left_by_broker: Mutex<Vec<&'static Interface<S>>>,
     /// How long interfaces have been of no use.
     idle: Mutex<IdleTimes>,
     /// Makes the thread that opens interfaces; without it, callers do that themselves.
@@ -92,6 +94,7 @@ impl<S: Receiver> Links<S> {
             has_failed: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             leaving: Mutex::default(),
+            left_by_broker: Mutex::default(),
             idle: Mutex::default(),
             spawn: OnceLock::new(),
             opener: Opener::default(),
@@ -159,14 +162,20 @@ impl<S: Receiver> Links<S> {
         for interface in self.states.open() {
             self.bring_up_to_date(interface, &present);
         }
+        self.wait_for_brokers();
         self.states.forget_failed();
     }
 
-    /// Whether a device was given up since this was last asked.
+    /// Whether a device was given up since this was last asked. One that a broker has opened is
+    /// waited for.
     pub fn are_lost_anew(&self) -> bool {
         let open = self.states.open();
         let lost = open.iter().filter(|interface| interface.take_loss());
-        lost.count() > 0
+        let are_lost = lost.count() > 0;
+        if are_lost {
+            self.wait_for_brokers();
+        }
+        are_lost
     }
 
     /// Brings gauges up to date that no packet touches, and kicks devices that were busy. Returns

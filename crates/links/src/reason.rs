@@ -184,6 +184,10 @@ reasons! {
     /// before.
     Answered = 46, "the kernel answers the call: an error, or no address",
         "Nothing: the call fails as it does without the library";
+    /// The interface is left to the broker's next run, in which its sockets go past the kernel
+    /// again.
+    BrokerEnded = 47, "the broker that opened the interface has ended",
+        "Start the broker again (systemctl start vma-broker): sockets that receive go past the kernel again then";
 }
 
 /// The statistics count each by itself.
@@ -194,7 +198,7 @@ impl Reason {
     /// Whether it passes when an interface is free, or open: what is the kernel's for it may go
     /// over at any moment.
     pub fn passes(self) -> bool {
-        matches!(self, Self::Held | Self::Opening)
+        matches!(self, Self::Held | Self::Opening | Self::BrokerEnded)
     }
 }
 

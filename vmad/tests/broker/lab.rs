@@ -11,7 +11,7 @@ use rustix::net::{
 use tempfile::TempDir;
 use testkit::{Accelerated, Namespaces, Pair, Running, Skip, preloaded};
 
-const START: Duration = Duration::from_secs(60);
+pub(crate) const START: Duration = Duration::from_secs(60);
 /// A datagram that has not come back by then is lost.
 const LOST: Duration = Duration::from_secs(2);
 
@@ -39,21 +39,28 @@ impl Lab {
         assert!(pair.b.enter(refused));
         let directory = tempfile::tempdir().unwrap();
         open_to_all(directory.path());
-        let file = directory.path().join("vmad.conf");
-        std::fs::write(&file, policy).unwrap();
+        std::fs::write(directory.path().join("vmad.conf"), policy).unwrap();
+        let mut lab = Self {
+            broker: None,
+            pair,
+            directory,
+        };
+        lab.start_broker();
+        Ok(lab)
+    }
+
+    /// The first, or another one.
+    pub(crate) fn start_broker(&mut self) {
         // In no namespace of the test's: it goes where its clients are.
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmad"));
         command.args(["--broker", "--console", "--broker-policy"]);
-        command.arg(&file).arg("--broker-socket");
-        command.arg(directory.path().join("socket"));
+        command.arg(self.directory.path().join("vmad.conf"));
+        command.arg("--broker-socket");
+        command.arg(self.directory.path().join("socket"));
         let mut broker = Running::start(command).unwrap();
         let is_up = broker.wait_for_output("opens interfaces", START);
         assert!(is_up, "{}{}", broker.stdout(), broker.stderr());
-        Ok(Self {
-            broker: Some(broker),
-            pair,
-            directory,
-        })
+        self.broker = Some(broker);
     }
 
     pub(crate) fn log(&self) -> String {

@@ -1,6 +1,7 @@
 //! Several processes on one interface, by a broker.
 
 mod lab;
+mod restart;
 mod shared_port;
 mod status;
 mod workers;

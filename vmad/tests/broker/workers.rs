@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Accelerated, eventually, or_skip};
 
 use crate::lab::{Lab, exchange_octets};
+use crate::{SIGKILL, end};
 
 const PORT: u16 = 7201;
 
@@ -111,4 +112,26 @@ fn a_worker_that_leaves_loses_nothing() {
     };
     assert!(eventually(Duration::from_secs(10), is_over));
     assert_eq!(lab.streams(PORT, 40).len(), 40);
+}
+
+/// Their listener is the kernel's meanwhile, and what came then they serve by the kernel.
+#[test]
+fn they_have_their_parts_again_when_the_broker_is_back() {
+    let mut lab = or_skip!(Lab::new(""));
+    let (server, workers) = lab.prefork_server(PORT, 2);
+    await_workers(&lab, &server, &workers);
+    let mut streams = lab.streams(PORT, 20);
+    end(lab.broker.take().unwrap(), SIGKILL);
+    let none = || workers.iter().all(|it| accelerated(&server, *it) == 0);
+    assert!(eventually(Duration::from_secs(20), none));
+    streams.extend(lab.streams(PORT, 20));
+    lab.start_broker();
+    await_workers(&lab, &server, &workers);
+    streams.extend(lab.streams(PORT, 60));
+    for stream in &mut streams {
+        exchange_octets(stream, 20_000, 3).unwrap();
+    }
+    let counts: Vec<_> = workers.iter().map(|it| accelerated(&server, *it)).collect();
+    assert!(counts.iter().all(|it| *it > 15), "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 62, "{counts:?}");
 }

@@ -34,7 +34,7 @@ use crate::rings::sides::{XdpRx, XdpTx};
 use crate::segmenter::XdpSegmenter;
 use crate::steering::{Queues, XdpSteering};
 use crate::table::Table;
-use crate::xsk;
+use crate::xsk::{self, Mapping};
 
 /// Asks the broker that listens at `path` for an interface of the calling thread's network
 /// namespace. `None`: there is no broker.
@@ -108,6 +108,7 @@ struct QueueParts {
     tx: SharedTx,
     receiving: Arc<OwnDescriptor>,
     sending: Arc<OwnDescriptor>,
+    mappings: [Mapping; 4],
 }
 
 type SharedRxParts = (
@@ -170,12 +171,14 @@ impl Parts {
         let receivers = welcome.queues.min(rings.receivers).max(1) as usize;
         let senders_max = rings.senders.max(1) as usize;
         let mut sockets = Vec::new();
+        let mut mappings = Vec::new();
         let mut receiving = Vec::new();
         let mut senders = Vec::new();
         let mut sides: Vec<_> = (0..receivers).map(|_| Vec::new()).collect();
         for (index, queue) in self.queues.into_iter().enumerate() {
             sockets.extend([Arc::clone(&queue.receiving), Arc::clone(&queue.sending)]);
             receiving.push(queue.receiving);
+            mappings.extend(queue.mappings);
             if senders.len() < senders_max {
                 senders.push((XdpTx::Shared(queue.tx), XdpKick::new(queue.sending)));
             }
@@ -204,7 +207,7 @@ impl Parts {
                 slow_to_close.into_iter().collect(),
                 Queues {
                     sockets,
-                    rings: Vec::new(),
+                    rings: mappings,
                 },
                 FlowRules::none(),
             ),
@@ -237,12 +240,13 @@ impl QueueParts {
         let receiving = Arc::new(OwnDescriptor::new(receiving));
         let sending = Arc::new(OwnDescriptor::new(sending));
         let offsets = sockopt::xdp_mmap_offsets(&receiving)?;
-        let (rx, _) = xsk::map(&receiving, XDP_PGOFF_RX_RING, &offsets.rx, entries.rx)?;
+        let (rx, rx_at) = xsk::map(&receiving, XDP_PGOFF_RX_RING, &offsets.rx, entries.rx)?;
         let at = XDP_UMEM_PGOFF_FILL_RING;
-        let (fill, _) = xsk::map(&receiving, at, &offsets.fr, entries.fill)?;
+        let (fill, fill_at) = xsk::map(&receiving, at, &offsets.fr, entries.fill)?;
         let at = XDP_UMEM_PGOFF_COMPLETION_RING;
-        let (completion, _) = xsk::map(&receiving, at, &offsets.cr, entries.completion)?;
-        let (tx, _) = xsk::map(&sending, XDP_PGOFF_TX_RING, &offsets.tx, entries.tx)?;
+        let (completion, completion_at) =
+            xsk::map(&receiving, at, &offsets.cr, entries.completion)?;
+        let (tx, tx_at) = xsk::map(&sending, XDP_PGOFF_TX_RING, &offsets.tx, entries.tx)?;
         // SAFETY: the rings were just mapped and stay so for good. The RX ring is this process's.
         let rx = unsafe { Consumer::new(rx) };
         // SAFETY: as above; who has the area's lock is the only one at this end.
@@ -257,6 +261,7 @@ impl QueueParts {
             tx: SharedTx::new(tx, completion, Arc::clone(area), client, share),
             receiving,
             sending,
+            mappings: [rx_at, fill_at, completion_at, tx_at],
         })
     }
 }

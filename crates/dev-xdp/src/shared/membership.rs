@@ -77,6 +77,13 @@ impl Membership {
         self.area = Some(area);
     }
 
+    /// The memory is of no use any more, and this process keeps none of it.
+    pub(crate) fn forget_area(&self) -> io::Result<()> {
+        // It says no more that the broker ends.
+        self.is_over.store(true, Ordering::Relaxed);
+        self.area.as_ref().map_or(Ok(()), |area| area.forget())
+    }
+
     pub(super) fn socket(&self) -> &OwnDescriptor {
         &self.socket
     }

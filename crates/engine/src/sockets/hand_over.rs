@@ -41,6 +41,13 @@ pub(crate) fn hand_over_about<S: Stack>(
     if !core.commit() && core.reason() != Reason::ReceiverRule {
         return;
     }
+    move_to_kernel(host, socket, NotOffloaded { reason, rule }, detail);
+}
+
+/// Under the control lock.
+fn move_to_kernel<S: Stack>(host: &Host<S>, socket: S, outcome: NotOffloaded<'_>, detail: &str) {
+    let NotOffloaded { reason, rule } = outcome;
+    let core = socket.core();
     socket.prepare_hand_over(host);
     core.drop_flows();
     socket.hand_over_queue(host);
@@ -68,13 +75,7 @@ pub(crate) fn hand_over_by_rule<S: Stack>(host: &Host<S>, socket: S, rule: &Proc
 
 /// Leaves a socket to the kernel until it follows the kernel again. Under the control lock.
 pub(crate) fn hand_over_for_now<S: Stack>(host: &Host<S>, socket: S, reason: Reason) {
-    let core = socket.core();
-    socket.prepare_hand_over(host);
-    core.drop_flows();
-    socket.hand_over_queue(host);
-    core.release();
-    core.set_reason(reason);
-    core.interfaces_changed();
+    move_to_kernel(host, socket, reason.into(), "");
 }
 
 /// A detail behind the words of a log line.

@@ -130,6 +130,7 @@ fn is_of_kernel(code: u32) -> bool {
     code != Reason::Offloaded as u32
         && code != Reason::NotBound as u32
         && code != Reason::Held as u32
+        && code != Reason::BrokerEnded as u32
         && code != Reason::Opening as u32
 }
 
@@ -166,7 +167,8 @@ mod tests {
 
     #[test]
     fn what_may_go_over_at_any_moment_is_not_committed() {
-        for reason in [Reason::NotBound, Reason::Held, Reason::Opening] {
+        let passing = [Reason::Held, Reason::BrokerEnded, Reason::Opening];
+        for reason in passing.into_iter().chain([Reason::NotBound]) {
             let state = with(reason);
             assert!(!state.may_be_left_to_kernel());
             assert!(!state.commit_if_never_offloaded() && !state.is_committed());

@@ -10,7 +10,7 @@ const OPEN_AGAIN_NSEC: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct NotOpen {
     failed_nsec: u64,
-    /// Another process has it.
+    /// Another process has it, or will.
     pub(super) held: Option<Held>,
 }
 
@@ -19,6 +19,8 @@ pub(crate) struct NotOpen {
 pub(super) struct Held {
     pub(super) name: String,
     pub(super) holder: Option<Holder>,
+    /// It is kept free for the broker that has opened it until it ended.
+    pub(super) awaits_broker: bool,
 }
 
 impl NotOpen {
@@ -32,13 +34,30 @@ impl NotOpen {
     pub(super) fn held(name: &str, holder: Option<Holder>) -> Self {
         let name = name.to_owned();
         Self {
-            held: Some(Held { name, holder }),
+            held: Some(Held {
+                name,
+                holder,
+                awaits_broker: false,
+            }),
+            ..Self::failed()
+        }
+    }
+
+    pub(super) fn broker_ended(name: &str) -> Self {
+        let name = name.to_owned();
+        Self {
+            held: Some(Held {
+                name,
+                holder: None,
+                awaits_broker: true,
+            }),
             ..Self::failed()
         }
     }
 
     pub(crate) fn reason(&self) -> Reason {
-        match self.held {
+        match &self.held {
+            Some(_) if self.awaits_broker() => Reason::BrokerEnded,
             Some(_) => Reason::Held,
             None => Reason::OpenFailed,
         }
@@ -49,9 +68,14 @@ impl NotOpen {
         sys::tick_nsec() >= self.failed_nsec + OPEN_AGAIN_NSEC
     }
 
-    /// Whether somebody has it who is known and has not ended.
+    /// Whether somebody has it who is known and has not ended, or will have it.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.holder().is_some_and(Holder::is_alive)
+        self.awaits_broker() || self.holder().is_some_and(Holder::is_alive)
+    }
+
+    /// Whether it is kept free for a broker that comes back.
+    pub(crate) fn awaits_broker(&self) -> bool {
+        self.held.as_ref().is_some_and(|it| it.awaits_broker)
     }
 
     pub(crate) fn holder(&self) -> Option<&Holder> {

@@ -83,7 +83,7 @@ impl<S: Receiver> Links<S> {
             Err(not_open) => {
                 let reason = not_open.reason();
                 opening.failed(not_open);
-                if reason == Reason::Held {
+                if matches!(reason, Reason::Held | Reason::BrokerEnded) {
                     self.wait_for_holder();
                 }
                 return Err(reason);
@@ -120,6 +120,13 @@ impl<S: Receiver> Links<S> {
         };
         let opened = match self.backend.join(&spec, self.pool, rings) {
             Some(Ok(port)) => Ok(port),
+            // Who opened it alone now would keep it from the broker, and from the others.
+            refused if before.as_ref().is_some_and(NotOpen::awaits_broker) => {
+                if let Some(Err(error)) = refused {
+                    log::debug!("{}: {}", spec.name, error.what);
+                }
+                return Err(NotOpen::broker_ended(&spec.name));
+            }
             refused => {
                 if let Some(Err(error)) = refused {
                     self.segment.event("broker", &spec.name, &error.what);

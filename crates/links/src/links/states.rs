@@ -192,7 +192,12 @@ fn look_up<S: Receiver>(
 ) -> Result<&'static Interface<S>, Absent> {
     match states.get(&index) {
         Some(State::Open(interface)) if interface.is_lost() => {
-            Err(Absent::Refused(Reason::DeviceLost))
+            let has_ended = interface.has_broker_ended();
+            Err(Absent::Refused(if has_ended {
+                Reason::BrokerEnded
+            } else {
+                Reason::DeviceLost
+            }))
         }
         Some(State::Open(interface)) => Ok(interface),
         Some(State::Opening) => Err(Absent::Opening),

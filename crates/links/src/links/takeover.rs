@@ -5,11 +5,13 @@
 //! are the kernel's meanwhile and sleep in calls from which they can be woken, so that they can go
 //! over at any moment.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 
+use dev_core::{Backend, LinkSpec};
 use libc::c_int;
 
+use crate::interface::Interface;
 use crate::links::Links;
 use crate::links::holder::Holder;
 use crate::links::not_open::NotOpen;
@@ -85,6 +87,45 @@ impl<S: Receiver> Links<S> {
         self.internal_thread.call();
     }
 
+    /// What a broker has opened, that has ended, is for the next one.
+    pub(super) fn wait_for_brokers(&self) {
+        for interface in self.states.open() {
+            if !interface.is_lost() || !interface.has_broker_ended() {
+                continue;
+            }
+            let LinkSpec { index, name, .. } = interface.spec();
+            self.states.note_left(*index, NotOpen::broker_ended(name));
+            self.left_by_broker().push(interface);
+            let text = "the broker has ended; past the kernel again when there is one";
+            log::info!("{name}: {text}");
+            self.segment.note(name, NOTE_TOPIC, text);
+            self.wait_for_holder();
+        }
+    }
+
+    fn left_by_broker(&self) -> MutexGuard<'_, Vec<&'static Interface<S>>> {
+        let left = self.left_by_broker.lock();
+        left.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a broker again for what the last one has left a while ago.
+    fn is_broker_back(&self) -> bool {
+        let mut due = Vec::new();
+        self.states.for_each_failed(|index, not_open| {
+            if not_open.awaits_broker() && not_open.is_due() {
+                due.push(index);
+            }
+        });
+        if due.is_empty() {
+            return false;
+        }
+        // By now its sockets have gone to the kernel.
+        let is_due = |it: &mut &Interface<S>| due.contains(&it.spec().index);
+        let left: Vec<_> = self.left_by_broker().extract_if(.., is_due).collect();
+        left.iter().for_each(|it| it.let_go());
+        self.backend.has_broker()
+    }
+
     /// Opened after all.
     pub(super) fn forget_holder(&self, name: &str) {
         self.segment.note(name, NOTE_TOPIC, "");
@@ -130,9 +171,14 @@ impl<S: Receiver> Links<S> {
         }
         // In this order: what is found to be held from here on says so itself.
         self.is_held.store(false, Ordering::SeqCst);
+        let mut is_free = self.is_broker_back();
+        let mut awaits_broker = false;
         let mut waiting = Vec::new();
         self.states.for_each_failed(|index, not_open| {
-            if let Some(held) = &not_open.held {
+            awaits_broker |= not_open.awaits_broker();
+            if let Some(held) = &not_open.held
+                && !held.awaits_broker
+            {
                 let is_due = not_open.is_due();
                 let has_left = |it: &Holder| it.has_left(&self.segment, index, &held.name);
                 // It may live on without the interface.
@@ -141,12 +187,11 @@ impl<S: Receiver> Links<S> {
                 waiting.push((index, held.name.clone(), has_it, is_due));
             }
         });
-        if !waiting.is_empty() {
+        if awaits_broker || !waiting.is_empty() {
             self.is_held.store(true, Ordering::SeqCst);
         }
         let has_left = self.has_holder_left();
         let mut soon = false;
-        let mut is_free = false;
         for (index, name, has_it, is_due) in waiting {
             let is_held =
                 !has_left && has_it.unwrap_or_else(|| self.network.xdp_program(index).is_some());

@@ -116,20 +116,26 @@ impl<S: TcpStack> TcpSocket<S> {
     /// they come in by those that are left, and else to the kernel's socket. Of other addresses the
     /// kernel's socket hears. Under the control lock.
     pub(in crate::tcp) fn follow_places(&'static self, host: &Host<S>) {
-        let (places, refused, is_settled) = {
+        let (lost, places, refused, is_settled) = {
             let mut role = self.role.lock();
             let Role::Listener(listening) = &mut *role else {
                 return;
             };
-            listening.places.retain(|it| !it.interface.is_lost());
+            let places = &mut listening.places;
+            let lost = places.extract_if(.., |it| it.interface.is_lost());
+            let lost: Vec<_> = lost.map(|it| it.interface).collect();
             let refused = listening.refused.clone();
             (
+                lost,
                 listening.places.clone(),
                 refused,
                 listening.refuses_at.is_none(),
             )
         };
         if places.is_empty() {
+            if lost.iter().any(|it| it.has_broker_ended()) {
+                return hand_over::hand_over_for_now(host, self.into(), Reason::BrokerEnded);
+            }
             return hand_over::hand_over(host, self.into(), Reason::DeviceLost, "");
         }
         let mut ways = ways_in(host, &places);

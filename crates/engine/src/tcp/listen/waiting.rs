@@ -67,7 +67,8 @@ impl<S: TcpStack> TcpSocket<S> {
         may_open: MayOpen,
     ) -> Vec<u32> {
         let fd = self.fd();
-        if !sys::streams::listens(fd) {
+        // The kernel gets connections first that waited here.
+        if self.is_returning() || !sys::streams::listens(fd) {
             return Vec::new();
         }
         let Ok(Some(addresses)) = Addresses::of(fd) else {
@@ -91,7 +92,7 @@ impl<S: TcpStack> TcpSocket<S> {
         match begun {
             Ok(()) => {}
             // The next time.
-            Err(reason) if reason.passes() => {}
+            Err(reason) if reason.passes() => self.set_reason(reason),
             Err(reason) => {
                 hand_over::hand_over(host, self.into(), reason, detail_of(reason, fd));
                 self.others_leave(host, fd);
