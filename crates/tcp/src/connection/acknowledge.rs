@@ -43,6 +43,7 @@ impl<P: Payload> Connection<P> {
         self.note_peer_alive(now);
         if self.sender.is_outstanding() {
             let is_plain = segment.is_empty() && !has_new_window;
+            let in_flight = self.cold.recovery.scoreboard().segments().outstanding;
             let acked = self.report_ack(now, segment, is_plain);
             if acked > 0 {
                 self.cold.sent.octets_acked =
@@ -50,7 +51,7 @@ impl<P: Payload> Connection<P> {
                 self.cold.soft_error = None;
                 self.timers.stop(Timer::UserTimeout);
                 let is_fin_acked = self.sender.on_ack(segment.ack);
-                self.grow_send_buffer();
+                self.grow_send_buffer(in_flight);
                 self.measure_progress(now);
                 if self.is_searching_mtu() {
                     self.review_mtu_probe();

@@ -202,7 +202,7 @@ impl<P: Payload> Connection<P> {
         }
         self.begin_transfer(now, self.cold.handshake.iss + 1);
         self.start_pacing();
-        self.grow_send_buffer();
+        self.grow_send_buffer(0);
     }
 
     /// Takes the SYN's data (RFC 7413 §4.2.2). Returns whether there was any.

@@ -245,7 +245,7 @@ impl<P: Payload> Connection<P> {
             self.repeat_syn_data(now);
         }
         self.start_pacing();
-        self.grow_send_buffer();
+        self.grow_send_buffer(0);
         self.restart_keep_alive(now);
         self.events.raise(Event::Connected);
         self.events.raise(Event::Writable);

@@ -248,7 +248,7 @@ impl<P: Payload> Connection<P> {
         if !snapshot.unacknowledged.is_empty() {
             connection.measure_busy(now);
         }
-        connection.grow_send_buffer();
+        connection.grow_send_buffer(0);
         connection.restart_keep_alive(now);
         // The other stack may have delayed an acknowledgement, which nobody else will send.
         if connection.receiver.rcv_nxt > connection.receiver.window.offered_from() {

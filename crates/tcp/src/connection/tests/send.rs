@@ -186,6 +186,22 @@ fn a_write_takes_what_has_room_and_says_when_there_is_more() {
     assert_eq!(solo.events(), [Event::Writable]);
 }
 
+/// As Linux's, whose congestion window has segments: a service that drops messages when there is
+/// no room would drop them here alone.
+#[test]
+fn many_small_segments_in_flight_make_as_much_room_as_large_ones() {
+    let mut solo = Solo::established();
+    solo.set(SocketOption::NoDelay(true));
+    let before = solo.connection.options().send_buffer;
+    for _ in 0..100 {
+        solo.write(&[0; 15]);
+        assert_eq!(solo.poll().len(), 1);
+    }
+    solo.receive(ack(1, 1 + 15));
+    let after = solo.connection.options().send_buffer;
+    assert!(after >= 100 * 4096 && before < after / 4, "{before} {after}");
+}
+
 /// `poll` says that there is no room; nothing was refused.
 #[test]
 fn who_waits_for_room_without_having_been_refused_any_is_told() {
