@@ -27,10 +27,10 @@ Usage: cargo xtask <command>
   bench --services [--service NAME]...
                         answers a second and CPU time of services under load, on the kernel and with libvma: of those
                         that are named, or of all
-  bench --everyday [--service NAME]... [--rounds N] [--check] [--quick]
+  bench --everyday [--service NAME]... [--rounds N] [--check] [--quick] [--broker]
                         37 everyday services as their packages ship them, under their usual load generators, on the
                         kernel and with libvma at the server and at both ends (1 to 1000 rounds, default 3); --quick: the
-                        eight that test looks at
+                        eight that test looks at; --broker: beside vmad --broker, services without rights
   bench --streams [--rounds N]
                         how fast one stream of iperf3 is, on the kernel and with libvma at either end and at both
   bench --feed [--rounds N]
@@ -111,6 +111,7 @@ pub(crate) struct BenchOptions {
     pub(crate) check: bool,
     /// Whether the short form is enough, of what has one.
     pub(crate) quick: bool,
+    pub(crate) broker: bool,
     pub(crate) subject: Subject,
     /// Those of the services; all if none is named.
     pub(crate) service: Vec<String>,
@@ -147,6 +148,7 @@ impl Default for BenchOptions {
             json: None,
             check: false,
             quick: false,
+            broker: false,
             subject: Subject::Sockets,
             service: Vec::new(),
         }
@@ -259,6 +261,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
             }
             Arg::Long("check") => options.check = true,
             Arg::Long("quick") => options.quick = true,
+            Arg::Long("broker") => options.broker = true,
             Arg::Long("streams") => options.subject = Subject::Streams,
             Arg::Long("short") => options.subject = Subject::Short,
             Arg::Long("feed") => options.subject = Subject::Feed,
@@ -283,8 +286,9 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
         Subject::Many => (1, LEAST_ROUNDS),
         _ => (LEAST_ROUNDS, LEAST_ROUNDS),
     };
-    if options.quick && options.subject != Subject::Everyday {
-        return Err(Failure::Usage("--quick is for --everyday".to_owned()));
+    if (options.quick || options.broker) && options.subject != Subject::Everyday {
+        let reason = "--quick and --broker are for --everyday";
+        return Err(Failure::Usage(reason.to_owned()));
     }
     options.rounds = rounds.unwrap_or(usual);
     if !(least..=MOST_ROUNDS).contains(&options.rounds) {

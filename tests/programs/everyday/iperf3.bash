@@ -1,6 +1,6 @@
 # Changed: the address. Mbit/s of four streams.
 prepare() { :; }
-serve() { start_with_rights iperf3 +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock iperf3 --server --interval 0 --bind "$SELF"; }
+serve() { start_as iperf3 iperf3 --server --interval 0 --bind "$SELF"; }
 until_served() { until_listening tcp 5201; }
 load() {
     client iperf3 --client "$SELF" --parallel 4 --time "$1" --json >iperf3.json

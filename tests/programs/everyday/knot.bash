@@ -8,7 +8,7 @@ prepare() {
     chmod 644 /run/everyday/knot.conf
 }
 serve() {
-    start_with_rights knot +net_raw,+net_admin,+bpf,+perfmon,+ipc_lock,+net_bind_service,+setpcap knotd -c /run/everyday/knot.conf
+    start_with_rights knot +net_bind_service,+setpcap knotd -c /run/everyday/knot.conf
 }
 until_served() { until_names_answered; }
 load() { name_load "$1"; }

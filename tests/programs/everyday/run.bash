@@ -34,18 +34,18 @@ start() {
     exec env ${LIBRARY:+LD_PRELOAD="$LIBRARY"} "$@"
 }
 
-# The same as a user, with the rights that docs/deployment.md gives units that have one (User=).
+# The same as a user, with the rights that docs/deployment.md gives units that have one (User=): none beside a broker.
 start_as() {
-    local user=$1 rights=+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock
-    shift
-    start_with_rights "$user" "$rights" "$@"
+    start_with_rights "$1" '' "${@:2}"
 }
 
+# start_with_rights USER RIGHTS PROGRAM...: which its unit gives it anyway, as in +net_bind_service.
 start_with_rights() {
     local user=$1 rights=$2
     shift 2
-    exec setpriv --reuid="$user" --regid="$(id -gn "$user")" --init-groups --inh-caps="$rights" --ambient-caps="$rights" \
-        env ${LIBRARY:+LD_PRELOAD="$LIBRARY"} HOME=/ "$@"
+    [ -n "${BROKER:-}" ] || rights+=${rights:+,}+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock
+    exec setpriv --reuid="$user" --regid="$(id -gn "$user")" --init-groups --inh-caps="${rights:--all}" \
+        --ambient-caps="${rights:--all}" env ${LIBRARY:+LD_PRELOAD="$LIBRARY"} HOME=/ "$@"
 }
 
 # At the other end.
@@ -126,6 +126,10 @@ cover /run /var/log
 mkdir -p /run/netns
 mount --move "$HOME/netns" /run/netns
 mkdir /run/everyday
+if [ -n "${BROKER:-}" ]; then
+    mkdir /run/vma
+    mount --bind "$BROKER" /run/vma
+fi
 
 session=$(ps -o sid= -p $$ | tr -d ' ')
 prepare

@@ -5,6 +5,7 @@
 //! package's own configuration, user and number of workers. What had to be changed stands in its
 //! first line.
 
+mod broker;
 mod gate;
 mod report;
 mod services;
@@ -25,6 +26,7 @@ use crate::interrupt;
 use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
+use broker::Broker;
 pub(crate) use gate::{gate, long_gate};
 use report::Measured;
 use services::Service;
@@ -52,7 +54,10 @@ pub(super) fn run(options: &BenchOptions) -> Result<(), Failure> {
         return gate(&library).and_then(|said| print(&format!("{said}\n")));
     }
     setup::ensure(Whom::Loading)?;
-    let stage = Stage::new(library)?;
+    let mut stage = Stage::new(library)?;
+    if options.broker {
+        stage.broker = Some(Broker::start(stage.home.path())?);
+    }
     print(&stage.cache_line()?)?;
     let (mut all, mut missed) = (Vec::new(), Vec::new());
     let mut busy = Meter::default();
@@ -137,6 +142,8 @@ struct Stage {
     library: PathBuf,
     generator: PathBuf,
     tokio_http: PathBuf,
+    /// That all services may ask.
+    broker: Option<Broker>,
 }
 
 impl Stage {
@@ -161,6 +168,7 @@ impl Stage {
             generator: cargo::c_program("load", &target, &["-O2"])?,
             tokio_http: built.path("tokio_http")?.to_owned(),
             home,
+            broker: None,
         })
     }
 

@@ -121,6 +121,9 @@ impl Serving {
             .env("CLIENT_CPUS", client_cpus)
             .env("LIBRARY", preloaded(ends != Ends::Kernel))
             .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both));
+        if let Some(broker) = &stage.broker {
+            command.env("BROKER", broker.directory());
+        }
         let mut running = Running::start_interactive(command)?;
         let turns = running
             .stdin()
