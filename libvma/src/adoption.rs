@@ -49,16 +49,20 @@ fn adopt(fd: c_int) {
     guard::set_errno(saved);
 }
 
-/// The process gives up rights before it has used what it has inherited.
+/// The process gives up rights before it has used what it has inherited, or has a socket.
 pub(crate) fn before_rights_change(change: &RightsChange) {
-    if has_ancestors() && !process_state::is_vfork_child() {
-        let saved = guard::errno();
-        let _ = guard::contained(|| {
-            process_state::ancestors()
-                .any(|engine| engine.before_descendant_s_rights_change(change))
-        });
-        guard::set_errno(saved);
+    if process_state::is_vfork_child() {
+        return;
     }
+    let saved = guard::errno();
+    let _ = guard::contained(|| {
+        let mut ancestors = process_state::ancestors();
+        let has_reserved = ancestors.any(|it| it.before_descendant_s_rights_change(change));
+        if !has_reserved && engine::goes_with(change, false) {
+            start::reserve_places();
+        }
+    });
+    guard::set_errno(saved);
 }
 
 /// Several are about to be waited for.

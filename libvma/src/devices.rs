@@ -136,10 +136,8 @@ impl Backend for Devices {
         self.choice != DeviceChoice::Verbs && self.xdp.has_broker()
     }
 
-    fn reserve_places(&self, count: usize) {
-        if self.choice != DeviceChoice::Verbs {
-            self.xdp.reserve_places(count);
-        }
+    fn reserve_places(&self, count: usize) -> bool {
+        self.choice != DeviceChoice::Verbs && self.xdp.reserve_places(count)
     }
 
     fn threads(&self) -> u32 {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use dev_core::Backend;
 use dev_verbs::{QueueSizes, VerbsBackend};
 use dev_xdp::XdpBackend;
 use engine::monitor::ThreadPlace;
@@ -81,6 +82,18 @@ pub(crate) fn may_accelerate_streams() -> bool {
     ANSWER.store(if may { YES } else { NO }, Ordering::Relaxed);
     may
 }
+
+/// The program gives up rights before it has opened a socket: a broker is to know it as it is now.
+pub(crate) fn reserve_places() {
+    begin();
+    let config = configuration().config;
+    if config.offloaded_sockets && !filters::is_out() {
+        devices(&config).reserve_places(PLACES_RESERVED);
+    }
+}
+
+/// Of how many interfaces: more than most programs receive by.
+const PLACES_RESERVED: usize = 2;
 
 /// The parameters.
 fn configuration() -> Parsed {

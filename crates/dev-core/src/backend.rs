@@ -77,8 +77,10 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     }
 
     /// The process is about to give up rights, and may [`join`](Self::join) so many interfaces
-    /// later: has the broker know it as it is now.
-    fn reserve_places(&self, _count: usize) {}
+    /// later: has the broker know it as it is now. Returns whether there is one.
+    fn reserve_places(&self, _count: usize) -> bool {
+        false
+    }
 
     /// How many threads the back-end has.
     fn threads(&self) -> u32 {

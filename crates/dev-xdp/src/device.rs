@@ -325,10 +325,9 @@ impl Backend for XdpBackend {
         path.is_some_and(|path| Membership::connect(path).is_ok())
     }
 
-    fn reserve_places(&self, count: usize) {
-        if let Some(path) = &self.broker {
-            reserved::reserve(path, count);
-        }
+    fn reserve_places(&self, count: usize) -> bool {
+        let path = self.broker.as_deref();
+        path.is_some_and(|path| reserved::reserve(path, count))
     }
 
     fn threads(&self) -> u32 {

@@ -34,7 +34,7 @@ pub use engine::completions::{Completion, LentPacket, News, ProgramRing};
 pub use engine::control::LogControls;
 pub use engine::fork::Inherited;
 pub use engine::moved_descriptor::OldNumberUsers;
-pub use engine::rights::Whose;
+pub use engine::rights::{Whose, goes_with};
 pub use engine::{
     AnySocket, Engine, EpollSet, Host, Object, PolledSockets, Shown, TcpSocket, UdpSocket, monitor,
 };

@@ -141,12 +141,18 @@ impl<S: Receiver> Links<S> {
         self.backend.has_broker()
     }
 
-    /// The process is about to give up rights, and may ask a broker for interfaces later.
-    pub fn reserve_places(&self) {
+    /// The process is about to give up rights, and may ask a broker for interfaces later. Returns
+    /// whether there is one.
+    pub fn reserve_places(&self) -> bool {
         let interfaces = self.network.interfaces();
         let usable = |it: &&InterfaceFacts| it.up && !it.loopback && it.obstacle.is_empty();
-        self.backend
-            .reserve_places(interfaces.iter().filter(usable).count());
+        let count = interfaces.iter().filter(usable).count();
+        self.backend.reserve_places(count)
+    }
+
+    /// Whether a broker has opened all that is open.
+    pub fn are_joint(&self) -> bool {
+        self.states.open().iter().all(|it| it.is_joint())
     }
 
     /// The way of connections into the queues of the kernel's listening sockets.

@@ -1,7 +1,8 @@
-"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|workers N [USER]]
+"""Echoes datagrams and streams at a port: echo.py ADDRESS PORT [share|as USER [late]|workers N [USER]]
 
 With `share` at a port that others may have, too; with `workers` there are streams alone, and so many
-children accept from the one listener, as a user without rights if one is named.
+children accept from the one listener, as a user without rights if one is named. With `as` it becomes
+that user first, or, if `late`, when it has bound its sockets.
 """
 import os
 import select
@@ -13,6 +14,14 @@ import time
 
 address = (sys.argv[1], int(sys.argv[2]))
 shares = sys.argv[3:] == ["share"]
+def become(user):
+    os.setgroups([])
+    os.setgid(int(user))
+    os.setuid(int(user))
+
+
+if sys.argv[3:4] == ["as"] and not sys.argv[5:]:
+    become(sys.argv[4])
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 if shares:
@@ -28,9 +37,7 @@ if sys.argv[3:4] == ["workers"]:
         worker = os.fork()
         if worker == 0:
             if sys.argv[5:]:
-                os.setgroups([])
-                os.setgid(int(sys.argv[5]))
-                os.setuid(int(sys.argv[5]))
+                become(sys.argv[5])
             break
         workers.append(worker)
     else:
@@ -52,6 +59,8 @@ else:
         datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     datagrams.bind(address)
     streams.append(datagrams)
+if sys.argv[3:4] == ["as"] and sys.argv[5:]:
+    become(sys.argv[4])
 if sys.argv[3:4] != ["workers"]:
     # Another program gets the socket, by a child of vfork(2) that shares our memory.
     signal.signal(signal.SIGUSR2, lambda *_: subprocess.run(["true"], stdin=datagrams))

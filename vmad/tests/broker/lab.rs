@@ -77,6 +77,12 @@ impl Lab {
         self.start(&["python3"], port, &["share"])
     }
 
+    /// One that root starts, and that becomes another user: before it opens sockets, or (`late`)
+    /// when it has bound them.
+    pub(crate) fn server_becoming(&self, user: &str, port: u16, late: &[&str]) -> Accelerated {
+        self.start(&["python3"], port, &[&["as", user], late].concat())
+    }
+
     /// The same without any right.
     pub(crate) fn server_of(&self, user: u32, port: u16) -> Accelerated {
         let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));

@@ -2,6 +2,7 @@
 
 mod lab;
 mod restart;
+mod rights;
 mod shared_port;
 mod status;
 mod workers;

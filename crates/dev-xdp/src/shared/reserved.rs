@@ -12,13 +12,14 @@ static RESERVED: Mutex<Vec<Membership>> = Mutex::new(Vec::new());
 /// A broker has no more than a few who say nothing.
 const RESERVED_MAX: usize = 8;
 
-/// Connects `count` times more, if somebody listens there.
-pub(crate) fn reserve(path: &Path, count: usize) {
+/// Connects `count` times more, if somebody listens there. Returns whether there are any then.
+pub(crate) fn reserve(path: &Path, count: usize) -> bool {
     let Some(mut reserved) = own() else {
-        return;
+        return false;
     };
     let count = count.min(RESERVED_MAX.saturating_sub(reserved.len()));
     reserved.extend((0..count).map_while(|_| Membership::connect(path).ok()));
+    !reserved.is_empty()
 }
 
 /// One of them, if the broker still has it.

@@ -40,12 +40,13 @@ impl<B: Backend> Engine<B> {
             return false;
         }
         let is_everyones = whose == Whose::EveryThreads && self.internal_thread.runs();
-        let goes = goes_with(change, is_everyones);
-        // A broker goes on with what takes the right.
-        let goes = goes && !sys::has_helper_for_options();
+        if !goes_with(change, is_everyones) {
+            return false;
+        }
+        // What is being opened takes it, and may stay open without.
+        self.links.wait_for_opener();
+        let goes = !self.has_helper();
         if goes {
-            // What is being opened takes it, and may stay open without.
-            self.links.wait_for_opener();
             self.rights_go(call);
         }
         goes
@@ -89,6 +90,12 @@ impl<B: Backend> Engine<B> {
         self.rights_go(UNSEEN);
     }
 
+    /// Whether a broker goes on with what takes the right, also for what is opened later.
+    fn has_helper(&self) -> bool {
+        let has_places = self.links.reserve_places();
+        has_places && self.links.are_joint() || sys::has_helper_for_options()
+    }
+
     /// The right goes: streams and listeners are the kernel's from here on. No lock may be held.
     fn rights_go(&self, call: &'static str) {
         if self.tcp.rights_went().is_none() {
@@ -118,7 +125,7 @@ impl<B: Backend> Engine<B> {
             ..as_credentials(own, users)
         };
         let goes = as_credentials(own, users).may_administer() && !all.may_administer();
-        if goes && !sys::has_helper_for_options() {
+        if goes && !self.has_helper() {
             self.rights_go(UNSEEN);
         }
         let has_more = own.permitted & !leader.capabilities.permitted != 0;
@@ -135,9 +142,9 @@ impl<B: Backend> Engine<B> {
     }
 }
 
-/// Whether the right to administer the network goes with a change of credentials. `is_everyones`:
-/// that of the library's thread, too.
-fn goes_with(change: &Change, is_everyones: bool) -> bool {
+/// Whether the right to administer the network goes with a change of credentials of the calling
+/// thread. `is_everyones`: that of the library's thread, too.
+pub fn goes_with(change: &Change, is_everyones: bool) -> bool {
     credentials().is_some_and(|mut now| {
         if is_everyones {
             // What the program has asked for so that capabilities are kept is a thread's own, too:
