@@ -199,7 +199,10 @@ fn many_small_segments_in_flight_make_as_much_room_as_large_ones() {
     }
     solo.receive(ack(1, 1 + 15));
     let after = solo.connection.options().send_buffer;
-    assert!(after >= 100 * 4096 && before < after / 4, "{before} {after}");
+    assert!(
+        after >= 100 * 4096 && before < after / 4,
+        "{before} {after}"
+    );
 }
 
 /// `poll` says that there is no room; nothing was refused.
