@@ -27,6 +27,16 @@ fn the_table_is_found_and_tells_the_truth() {
 }
 
 #[test]
+fn the_header_declares_no_calls() {
+    let comparison = or_skip!(Comparison::new());
+    let program = c_program_with("extra_names", &[HEADERS]);
+    let bare = comparison.on_kernel(&program, &[]).unwrap();
+    assert_eq!(bare.stdout, "no table\n");
+    let preloaded = comparison.preloaded(&program, &[], &[]).unwrap();
+    assert_eq!(preloaded.stdout, "a table\n");
+}
+
+#[test]
 fn datagrams_are_received_without_a_copy() {
     let comparison = or_skip!(Comparison::new());
     assert_eq!(
