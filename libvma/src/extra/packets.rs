@@ -143,11 +143,13 @@ pub(super) unsafe extern "C" fn free_packets(
         let close = packets.wrapping_add(index);
         let apart = packets.wrapping_byte_add(index * PACKET_BYTES);
         [close, apart].map(|packet| {
-            if !is_readable(packet, size_of::<Packet>()) {
+            // There are programs that have room for no more than the number.
+            let id = packet.cast::<*mut c_void>();
+            if !is_readable(id, size_of::<*mut c_void>()) {
                 return 0;
             }
             // SAFETY: readable (checked above), and the caller's own.
-            unsafe { packet.read_unaligned() }.packet_id.addr()
+            unsafe { id.read_unaligned() }.addr()
         })
     });
     match contained(|| engine.free_packets(socket, ids)) {

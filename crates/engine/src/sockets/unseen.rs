@@ -14,6 +14,7 @@ use links::Receiver;
 use links::interface::set::InterfaceSet;
 
 use crate::sockets::channels::Channels;
+use crate::sockets::events;
 
 /// A function of the program's, and what it is called with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,8 @@ pub(crate) struct ShownSocket<S: Receiver> {
     is_shown: AtomicBool,
     /// SocketXtreme: it is in the list of its ring.
     is_listed: AtomicBool,
+    /// The program holds a packet since a call was last told of the socket.
+    has_held: AtomicBool,
     /// Of what the socket is ready for, what the program has been told.
     pub(crate) reported: AtomicU32,
     /// What completions carry.
@@ -151,6 +154,7 @@ impl<S: Receiver> ShownSocket<S> {
         Self {
             is_shown: AtomicBool::new(false),
             is_listed: AtomicBool::new(false),
+            has_held: AtomicBool::new(false),
             reported: AtomicU32::new(0),
             user_data: AtomicU64::new(0),
             unseen,
@@ -161,6 +165,7 @@ impl<S: Receiver> ShownSocket<S> {
     pub(crate) fn begin(&self, fd: c_int) {
         self.is_shown.store(self.is_xtreme(), Ordering::Relaxed);
         self.is_listed.store(false, Ordering::Relaxed);
+        self.has_held.store(false, Ordering::Relaxed);
         self.reported.store(0, Ordering::Relaxed);
         self.user_data
             .store(fd.cast_unsigned().into(), Ordering::Relaxed);
@@ -176,6 +181,30 @@ impl<S: Receiver> ShownSocket<S> {
     /// It was taken out of the list: what comes from here on puts it back.
     pub(crate) fn leaves_list(&self) {
         self.is_listed.swap(false, Ordering::AcqRel);
+    }
+
+    /// The program holds a packet: a call that waits for the socket is told of it, as if there were
+    /// something to read.
+    pub(crate) fn note_held(&self) {
+        self.has_held.store(true, Ordering::Release);
+    }
+
+    /// What there is to tell of that.
+    #[inline]
+    pub(crate) fn held(&self) -> u32 {
+        match self.has_held.load(Ordering::Relaxed) {
+            true => events::IN,
+            false => 0,
+        }
+    }
+
+    /// The same, once, to a call that wants this.
+    #[cold]
+    pub(crate) fn tell_held(&self, wanted: u32) -> u32 {
+        if wanted & events::IN != 0 && self.has_held.swap(false, Ordering::AcqRel) {
+            return wanted & events::IN;
+        }
+        0
     }
 
     /// Whether a function of the program's is to see what comes.
@@ -224,6 +253,12 @@ impl<S: Receiver> Unseen<S> {
     #[inline]
     pub(crate) fn has_any_before_sleep(&self) -> bool {
         self.is_used.load(Ordering::Relaxed) && !self.sockets.lock().is_empty()
+    }
+
+    /// Whether anybody has asked to see packets.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
     }
 
     /// Whether the program takes packets and events by rings.
