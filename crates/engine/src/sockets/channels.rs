@@ -1,5 +1,5 @@
-//! SocketXtreme: packets and events of sockets wait at the ring by which they come, until the
-//! program takes them as completions. They are in no queue of a socket.
+//! SocketXtreme: the ring by which packets and events of sockets come knows of them, until the
+//! program takes them as completions, or by calls on their sockets.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
