@@ -78,8 +78,8 @@ fn datagrams_are_taken_by_their_ring() {
 #[test]
 fn without_the_parameter_there_is_none() {
     let expected = "poll: -1 EOPNOTSUPP\n\
-         rings: -1 EOPNOTSUPP\n\
-         rings: -1 EOPNOTSUPP\n\
+         rings: 1\n\
+         rings: 1\n\
          free: -1 EOPNOTSUPP\n\
          free: -1 EOPNOTSUPP\n\
          ref: -1 EOPNOTSUPP\n\

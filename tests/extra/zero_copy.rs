@@ -16,7 +16,7 @@ fn the_table_is_found_and_tells_the_truth() {
     assert_eq!(bare.stdout, "no table\n");
     assert_eq!(
         said(&comparison, "table"),
-        "mask 0x13fff\n\
+        "mask 0x313fff\n\
          of a socket: 0\n\
          the same 1\n\
          no room: -1 EBADF\n\

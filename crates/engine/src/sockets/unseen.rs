@@ -137,6 +137,8 @@ pub(crate) struct ShownSocket<S: Receiver> {
     pub(crate) reported: AtomicU32,
     /// What completions carry.
     pub(crate) user_data: AtomicU64,
+    /// `SO_VMA_FLOW_TAG`
+    pub(crate) flow_tag: AtomicU32,
     unseen: &'static Unseen<S>,
 }
 
@@ -157,6 +159,7 @@ impl<S: Receiver> ShownSocket<S> {
             has_held: AtomicBool::new(false),
             reported: AtomicU32::new(0),
             user_data: AtomicU64::new(0),
+            flow_tag: AtomicU32::new(0),
             unseen,
         }
     }
@@ -167,6 +170,7 @@ impl<S: Receiver> ShownSocket<S> {
         self.is_listed.store(false, Ordering::Relaxed);
         self.has_held.store(false, Ordering::Relaxed);
         self.reported.store(0, Ordering::Relaxed);
+        self.flow_tag.store(0, Ordering::Relaxed);
         self.user_data
             .store(fd.cast_unsigned().into(), Ordering::Relaxed);
     }
@@ -229,13 +233,16 @@ pub(crate) struct Unseen<S: Receiver> {
     is_used: AtomicBool,
     sockets: Lock<VecDeque<(S, u32)>>,
     /// SocketXtreme: the program takes packets and events by rings.
-    channels: Option<Channels<S>>,
+    is_xtreme: bool,
+    /// Its rings, as it knows them.
+    channels: Channels<S>,
 }
 
 impl<S: Receiver> Unseen<S> {
     pub(crate) fn new(mode: ThreadMode, is_xtreme: bool) -> Self {
         Self {
-            channels: is_xtreme.then(|| Channels::new(mode)),
+            is_xtreme,
+            channels: Channels::new(mode),
             count: AtomicU32::new(0),
             is_used: AtomicBool::new(false),
             sockets: Lock::new(mode, VecDeque::new()),
@@ -264,16 +271,22 @@ impl<S: Receiver> Unseen<S> {
     /// Whether the program takes packets and events by rings.
     #[inline]
     pub(crate) fn is_xtreme(&self) -> bool {
-        self.channels.is_some()
+        self.is_xtreme
     }
 
+    /// The rings of a program that takes packets by them.
     pub(crate) fn channels(&self) -> Option<&Channels<S>> {
-        self.channels.as_ref()
+        self.is_xtreme.then_some(&self.channels)
+    }
+
+    /// The rings that the program knows.
+    pub(crate) fn rings(&self) -> &Channels<S> {
+        &self.channels
     }
 
     /// The caller wakes sleepers afterwards. `interfaces`: those of the socket.
     pub(crate) fn add(&self, socket: S, generation: u32, interfaces: &InterfaceSet<S>) {
-        if let Some(channels) = &self.channels {
+        if let Some(channels) = self.channels() {
             let home = interfaces.iter_rings().next();
             let channel = home.and_then(|(interface, rings)| channels.of(interface, rings));
             return channel
