@@ -6,4 +6,5 @@ pub mod inbox;
 pub mod multicast;
 pub mod mux;
 pub mod open;
+pub mod packets;
 pub mod socket;

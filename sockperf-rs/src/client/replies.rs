@@ -1,14 +1,16 @@
 //! A client's receiving side: replies from all of its sockets.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use crate::client::flight::{Flight, Reply};
 use crate::error::Error;
-use crate::message::{Flags, Header, MAX_STREAM_LEN, MAX_UDP_LEN};
+use crate::message::{Flags, Header, MAX_STREAM_LEN, MAX_UDP_LEN, Malformed};
 use crate::net::inbox::Inbox;
 use crate::net::mux::Mux;
 use crate::net::open::Endpoint;
+use crate::net::packets::PacketReader;
 use crate::net::socket;
 use crate::options::CommonOptions;
 use crate::sys::clock::Clock;
@@ -35,6 +37,7 @@ pub struct Replies {
 pub struct Receiver<'a> {
     endpoints: &'a [Endpoint],
     inboxes: Vec<Inbox>,
+    packets: Option<PacketReader>,
     mux: Option<Mux>,
     /// Longest wait in the multiplexer's call.
     wait_msec: i32,
@@ -74,6 +77,7 @@ impl<'a> Receiver<'a> {
         Ok(Self {
             endpoints,
             inboxes: endpoints.iter().map(inbox).collect(),
+            packets: PacketReader::new(common)?,
             mux,
             wait_msec: if (0..WAKE_UP_MSEC).contains(&wait_msec) {
                 wait_msec
@@ -138,43 +142,75 @@ impl<'a> Receiver<'a> {
         else {
             return Ok(None);
         };
+        let malformed = &mut self.malformed;
+        let mut show = |now_nsec, next: Result<(Header, &mut [u8]), Malformed>| match next {
+            // A message of a client is a stray one; warm-up messages are not answered.
+            Ok((header, message)) => {
+                match !header.flags.has(Flags::CLIENT) && !header.flags.has(Flags::WARM_UP) {
+                    true => take(now_nsec, header, message),
+                    false => Ok(()),
+                }
+            }
+            Err(_) if endpoint.socket.is_stream() => Err(Error::Protocol(format!(
+                "Message received was larger than expected, or is none: {}",
+                endpoint.flow.address
+            ))),
+            Err(_) => {
+                *malformed += 1;
+                Ok(())
+            }
+        };
+        if let Some(packets) = &mut self.packets {
+            let mut received = match packets.receive(&endpoint.socket) {
+                Ok((received, _)) if received.is_empty() && endpoint.socket.is_stream() => {
+                    return Err(socket::closed_by(&endpoint.flow.address));
+                }
+                Ok((received, _)) => received,
+                Err(error) => return without_message(endpoint, error),
+            };
+            let now_nsec = clock.now_nsec();
+            let mut result = Ok(());
+            received.for_each_mut(|part| {
+                if result.is_ok() {
+                    let _ = inbox.pass(part, |next| {
+                        result = show(now_nsec, next);
+                        match result {
+                            Ok(()) => ControlFlow::Continue(()),
+                            Err(_) => ControlFlow::Break(()),
+                        }
+                    });
+                }
+            });
+            return result.map(|()| Some(now_nsec));
+        }
         let len = match endpoint.socket.receive(inbox.space()) {
             Ok((0, _)) if endpoint.socket.is_stream() => {
                 return Err(socket::closed_by(&endpoint.flow.address));
             }
             Ok((len, _)) => len,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                return Err(socket::closed_by(&endpoint.flow.address));
-            }
-            Err(error) if socket::is_idle(&error) => return Ok(None),
-            Err(error) => {
-                return Err(Error::Transfer {
-                    what: "recvfrom() failed".to_owned(),
-                    source: error,
-                });
-            }
+            Err(error) => return without_message(endpoint, error),
         };
         let now_nsec = clock.now_nsec();
         inbox.filled(len);
         while let Some(next) = inbox.next() {
-            match next {
-                // A message of a client is a stray one; warm-up messages are not answered.
-                Ok((header, message)) => {
-                    if !header.flags.has(Flags::CLIENT) && !header.flags.has(Flags::WARM_UP) {
-                        take(now_nsec, header, message)?;
-                    }
-                }
-                Err(_) if endpoint.socket.is_stream() => {
-                    return Err(Error::Protocol(format!(
-                        "Message received was larger than expected, or is none: {}",
-                        endpoint.flow.address
-                    )));
-                }
-                Err(_) => self.malformed += 1,
-            }
+            show(now_nsec, next)?;
         }
         Ok(Some(now_nsec))
     }
+}
+
+/// A receive call has ended without a message.
+fn without_message(endpoint: &Endpoint, error: io::Error) -> Result<Option<u64>, Error> {
+    if error.kind() == io::ErrorKind::ConnectionReset {
+        return Err(socket::closed_by(&endpoint.flow.address));
+    }
+    if socket::is_idle(&error) {
+        return Ok(None);
+    }
+    Err(Error::Transfer {
+        what: "recvfrom() failed".to_owned(),
+        source: error,
+    })
 }
 
 impl Replies {

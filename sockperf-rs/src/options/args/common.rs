@@ -71,6 +71,8 @@ pub(super) fn common(given: &Given<'_>, mode: Mode) -> Result<CommonOptions, Err
         receive_loops: receive_loops(given, nonblocked)?,
         socket: socket(given, mode)?,
         nonblocked,
+        zero_copy: zero_copy(given)?,
+        load_vma: load_vma(given)?,
         activity: activity(given)?,
         warm_up: !given.switch("dontwarmup"),
         pre_warm_up_wait: Duration::from_secs(u64::from(wait_sec.unwrap_or(0))),
@@ -164,6 +166,7 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
         rate_limit: given.number("rate-limit", (1, u32::MAX), |text| {
             format!("'--rate-limit' Invalid rate limit: {text}")
         })?,
+        accelerated: given.switch("set-sock-accl"),
         reuse_address: given.switch("uc-reuseaddr"),
         no_delay,
         skip_blocking_send: given.switch("tcp-skip-blocking-send"),
@@ -178,6 +181,31 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
         },
         tls: tls(given)?,
     })
+}
+
+/// `--zcopyread`
+fn zero_copy(given: &Given<'_>) -> Result<bool, Error> {
+    let is_asked_for = given.switch("zcopyread");
+    if is_asked_for && given.has("tls") {
+        return Err(usage("--tls conflicts with --zcopyread"));
+    }
+    Ok(is_asked_for)
+}
+
+/// `--load-vma`
+fn load_vma(given: &Given<'_>) -> Result<Option<String>, Error> {
+    if !given.has("load-vma") {
+        return Ok(None);
+    }
+    if given.has("tls") {
+        return Err(usage("--tls conflicts with --load-vma"));
+    }
+    match given.text("load-vma") {
+        Some(path) if path.is_empty() || path.contains([':', ' ']) => Err(usage(format!(
+            "'--load-vma' Invalid path: {path} (none, or with a colon or a space)"
+        ))),
+        path => Ok(Some(path.unwrap_or("libvma.so").to_owned())),
+    }
 }
 
 fn tls(given: &Given<'_>) -> Result<Option<String>, Error> {
