@@ -7,4 +7,5 @@ pub mod multicast;
 pub mod mux;
 pub mod open;
 pub mod packets;
+pub mod rings;
 pub mod socket;

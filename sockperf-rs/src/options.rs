@@ -113,6 +113,9 @@ pub enum Multiplexer {
     Poll,
     /// `epoll(7)`
     Epoll,
+    /// The rings of libvma's extra API, which are polled.
+    #[serde(rename = "socketxtreme")]
+    SocketXtreme,
 }
 
 /// Options of the sockets.
@@ -372,6 +375,7 @@ impl Multiplexer {
             Self::Select => "select",
             Self::Poll => "poll",
             Self::Epoll => "epoll",
+            Self::SocketXtreme => "socketxtreme",
         };
         format!("using {call}() to block on socket(s)")
     }

@@ -120,6 +120,56 @@ fn messages_are_received_where_the_library_has_them() {
 }
 
 #[test]
+fn messages_are_taken_by_rings() {
+    let pair = or_skip!(Namespaces::pair());
+    let feed = scratch("rings.feed");
+    let begin = |namespace: &Namespace, line: &str, is_xtreme: &str| {
+        let mut command = preloaded(namespace, Path::new(PROGRAM)).unwrap();
+        command.args(line.split_whitespace()).env_remove("SEED");
+        command.env("VMA_SOCKETXTREME", is_xtreme);
+        Running::start(command).unwrap()
+    };
+    let target = format!("-f {} -F x", feed.display());
+    for kind in ["U", "T"] {
+        let addresses = [7814, 7815].map(|port| format!("{kind}:{}:{port}\n", Pair::ADDRESS_A));
+        fs::write(&feed, addresses.concat()).unwrap();
+        let mut server = begin(&pair.a, &format!("sr {target}"), "1");
+        let is_ready = server.wait_for_output("using socketxtreme()", SOON);
+        assert!(is_ready, "{}", server.stderr());
+        let line = format!("pp {target} -t 2 -m 300 --client_ip {}", Pair::ADDRESS_B);
+        let client = begin(&pair.b, &line, "1").wait(SOON).unwrap();
+        let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+        for end in [client, server] {
+            let context = format!("{kind}: {}\n{}", end.stdout, end.stderr);
+            assert_eq!(end.status.code(), Some(0), "{context}");
+            // Both ends poll, and others may have a CPU.
+            assert!(number(&end.stdout, "Rx offloaded=") > 50, "{context}");
+        }
+    }
+    // A socket has no ring, or the library was not told that packets are taken by rings.
+    for (address, is_xtreme, message) in [
+        (std::net::Ipv4Addr::LOCALHOST, "1", "has no ring"),
+        (Pair::ADDRESS_A, "0", "needs VMA_SOCKETXTREME=1"),
+    ] {
+        fs::write(&feed, format!("U:{address}:7816\n")).unwrap();
+        let server = begin(&pair.a, &format!("sr {target}"), is_xtreme);
+        let server = server.wait(SOON).unwrap();
+        assert_eq!(
+            server.status.code(),
+            Some(1),
+            "{address}: {}",
+            server.stdout
+        );
+        assert!(
+            server.stderr.contains(message),
+            "{address}: {}",
+            server.stderr
+        );
+    }
+    fs::remove_file(&feed).unwrap();
+}
+
+#[test]
 fn the_library_is_loaded_without_being_preloaded() {
     let pair = or_skip!(Namespaces::pair());
     let library = libvma_path().unwrap();

@@ -101,9 +101,9 @@ impl Inbox {
         Some(Ok((header, message)))
     }
 
-    /// Shows the messages of bytes that lie elsewhere: a datagram, or what comes next of a stream, of
-    /// which the beginning of a message that is not whole stays here. Ends when `show` says so, or
-    /// after an error, as with [`next`](Self::next).
+    /// Shows the messages of bytes that lie elsewhere: a datagram, or what comes next of a stream.
+    /// The beginning of a message that is not whole stays here. Ends when `show` says so, or after
+    /// an error, as with [`next`](Self::next).
     #[inline]
     pub fn pass(
         &mut self,

@@ -102,6 +102,21 @@ impl Link {
         Ok(Received::Bytes)
     }
 
+    /// Handles what a ring has brought.
+    pub(super) fn take(
+        &mut self,
+        handler: &mut Handler<'_>,
+        part: &mut [u8],
+        sender: &Peer,
+    ) -> Received {
+        let exchange = Exchange::new(&self.socket, self.kind, sender);
+        let flow = self.inbox.pass(part, |next| exchange.handle(handler, next));
+        match flow.is_break() && self.kind.is_connection() {
+            true => Received::Closed,
+            false => Received::Bytes,
+        }
+    }
+
     /// The same of messages that stay where the library has them.
     fn receive_packets(&mut self, handler: &mut Handler<'_>) -> Result<Received, Error> {
         let Some(packets) = &mut self.packets else {

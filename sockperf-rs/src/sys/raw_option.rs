@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "an option's value is what lies at a pointer")]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -17,6 +17,12 @@ pub fn set_rate_limit(socket: impl AsFd, bytes_per_second: u32) -> io::Result<()
 pub fn set_accelerated(socket: impl AsFd) -> io::Result<()> {
     const SO_ACCELERATED: libc::c_int = 100;
     set(socket, SO_ACCELERATED, 1)
+}
+
+/// A descriptor that a library has made for this program.
+pub fn owned(fd: RawFd) -> OwnedFd {
+    // SAFETY: nobody else closes it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 fn set(socket: impl AsFd, name: libc::c_int, value: u32) -> io::Result<()> {

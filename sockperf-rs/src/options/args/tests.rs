@@ -116,6 +116,10 @@ fn the_library_is_asked_for() {
         assert!(pp(form).common.zero_copy, "{form}");
     }
     assert!(pp("--set-sock-accl").common.socket.accelerated);
+    let by_rings = pp("-f x -F x").common;
+    assert_eq!(by_rings.multiplexer, Multiplexer::SocketXtreme);
+    assert!(by_rings.nonblocked);
+    assert_eq!(pp("-f x -F socketxtreme").common, by_rings);
     let library = |line| pp(line).common.load_vma;
     assert_eq!(library("--load-vma").as_deref(), Some("libvma.so"));
     assert_eq!(library("--load-vma=/a/b.so").as_deref(), Some("/a/b.so"));

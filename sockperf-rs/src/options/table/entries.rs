@@ -47,7 +47,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     entry(&["file"], Some('f'), Required("file"), ALL, Original,
         "Use the addresses in this file, one a line: [U|T:]address:port[:source]; -F tells how they are waited for"),
     entry(&["iomux-type"], Some('F'), Required("call"), ALL, Original,
-        "Wait for several sockets in this call: s, select, p, poll, e, epoll, r or recvfrom [epoll]; needs -f"),
+        "Wait for several sockets in this call: s, select, p, poll, e, epoll, r or recvfrom [epoll]; or poll the rings of libvma's extra API: x or socketxtreme, with VMA_SOCKETXTREME=1; needs -f"),
     entry(&["timeout"], None, Required("msec"), ALL, Original,
         "Longest wait in select, poll or epoll [10], and for a reply of ping-pong [100]: then the message counts as dropped; -1 is without limit, 0 spins"),
     entry(&["activity"], Some('a'), Required("count"), ALL, Original,

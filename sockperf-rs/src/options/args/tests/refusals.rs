@@ -9,7 +9,6 @@ fn options_without_effect_are_refused_by_name() {
         "--load-xlio is not supported: preload",
     );
     refused("sr --vmarxfiltercb", "--rxfiltercb is not supported");
-    refused("pp -f x -F x", "-F socketxtreme is not supported");
     for option in OPTIONS {
         let Some(reason) = option.refusal() else {
             continue;
@@ -235,6 +234,18 @@ fn conflicting_options_are_refused() {
             "--client_port conflicts with --flows",
         ),
         ("pp --flows 2 --threads 2 -F p", "-F must be used with"),
+        (
+            "pp -f x -F x --threads 2",
+            "--threads conflicts with -F socketxtreme",
+        ),
+        (
+            "sr -f x -F x --threads-num 2",
+            "--threads-num conflicts with -F socketxtreme",
+        ),
+        (
+            "pp -f x -F x --zcopyread",
+            "--zcopyread conflicts with -F socketxtreme",
+        ),
         ("pp --load-vma=", "'--load-vma' Invalid path:"),
         (
             "pp --load-vma=a.so:b.so",
