@@ -2,7 +2,7 @@
 
 use testkit::{Comparison, or_skip};
 
-use crate::said_in;
+use crate::{said_in, with_echo};
 
 fn said(comparison: &Comparison, case: &str) -> String {
     said_in(comparison, "extra_rings", case, &[])
@@ -54,6 +54,20 @@ fn rings_are_known_and_moderated() {
          recv: 20\n  abcdefgh\n\
          end of rings\n"
     );
+}
+
+#[test]
+fn hostile_calls_cost_nothing_but_themselves() {
+    let comparison = or_skip!(with_echo());
+    for environment in [
+        &[][..],
+        &[("VMA_SOCKETXTREME", "1")],
+        &[("VMA_RX_POLL", "0"), ("VMA_XDP_POOL_FRAMES", "2048")],
+    ] {
+        let said = said_in(&comparison, "extra_abuse", "hostile", environment);
+        let expected = "afterwards: 20\n  abcdefgh\nend of hostile\n";
+        assert_eq!(said, expected, "{environment:?}");
+    }
 }
 
 #[test]

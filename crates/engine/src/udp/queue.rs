@@ -212,7 +212,7 @@ impl<S: Stack> UdpSocket<S> {
         if told.is_ok()
             && let Some(sink) = message.sink()
         {
-            sink.packets.push(packet);
+            sink.push(packet);
         }
         Some(told.map(|()| len))
     }
