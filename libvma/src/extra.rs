@@ -4,9 +4,12 @@
 
 mod buffers;
 mod callback;
+mod modify_ring;
 mod network_header;
 mod packets;
 mod profiles;
+mod program_memory;
+mod socket_options;
 mod table;
 pub(crate) mod thread_offload;
 mod unsupported;
@@ -18,8 +21,9 @@ use engine::user_memory::{is_readable, is_writable};
 use libc::{c_char, c_int, c_void, socklen_t};
 use vma_api::abi::Table;
 
+pub(crate) use program_memory::program_memory;
+pub(crate) use socket_options::{get_option, set_option};
 pub(crate) use thread_offload::follow_thread;
-pub(crate) use xtreme::set_user_data;
 
 use crate::guard::{contained, fail};
 use crate::start;

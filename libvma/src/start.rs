@@ -15,6 +15,7 @@ use vma_config::{Config, ExceptionHandling, LogLevel, Parsed};
 
 use crate::banner::print_banner;
 use crate::devices::Devices;
+use crate::extra::program_memory;
 use crate::extra::thread_offload::offloads_by_thread;
 use crate::process_state::{self, Device, engine};
 use crate::{
@@ -284,6 +285,7 @@ fn settings(config: &Config) -> Settings {
         pool_frames: config.xdp_pool_frames,
         memory: config.memory,
         memory_is_asked_for: config.memory_is_set,
+        program_memory: program_memory(),
     }
 }
 

@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use crate::error::{Error, complain};
 use crate::options::args::{self, Invocation};
 use crate::output::compare;
+use crate::sys::preload;
 
 /// Runs the program under `name` with the arguments that follow it. Errors go to the standard
 /// error. Called `sockperf`, it prints what the original prints and nothing else.
@@ -79,6 +80,11 @@ fn try_run(arguments: impl IntoIterator<Item = OsString>, strict: bool) -> Resul
             let html = html.as_deref().map(Path::new);
             print(compare::files(Path::new(&first), Path::new(&second), html)?)
         }
-        Invocation::Run(options) => session::run(&options, strict),
+        Invocation::Run(options) => {
+            if let Some(path) = &options.common().load_vma {
+                preload::load(path)?;
+            }
+            session::run(&options, strict)
+        }
     }
 }

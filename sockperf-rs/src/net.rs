@@ -6,4 +6,6 @@ pub mod inbox;
 pub mod multicast;
 pub mod mux;
 pub mod open;
+pub mod packets;
+pub mod rings;
 pub mod socket;

@@ -61,6 +61,10 @@ pub struct CommonOptions {
     pub socket: SocketOptions,
     /// Spin on a non-blocking socket.
     pub nonblocked: bool,
+    /// Receive without a copy, by libvma's extra API.
+    pub zero_copy: bool,
+    /// The library to run with, if it is not preloaded.
+    pub load_vma: Option<String>,
     /// Progress output.
     pub activity: Activity,
     /// Whether there is a warm-up stage.
@@ -109,6 +113,9 @@ pub enum Multiplexer {
     Poll,
     /// `epoll(7)`
     Epoll,
+    /// The rings of libvma's extra API, which are polled.
+    #[serde(rename = "socketxtreme")]
+    SocketXtreme,
 }
 
 /// Options of the sockets.
@@ -122,6 +129,8 @@ pub struct SocketOptions {
     pub busy_poll_usec: Option<u32>,
     /// Bytes a second (`SO_MAX_PACING_RATE`).
     pub rate_limit: Option<u32>,
+    /// The option by which some systems accelerate a socket (`--set-sock-accl`).
+    pub accelerated: bool,
     /// `SO_REUSEADDR` for unicast.
     pub reuse_address: bool,
     /// `TCP_NODELAY`
@@ -366,6 +375,7 @@ impl Multiplexer {
             Self::Select => "select",
             Self::Poll => "poll",
             Self::Epoll => "epoll",
+            Self::SocketXtreme => "socketxtreme",
         };
         format!("using {call}() to block on socket(s)")
     }

@@ -21,6 +21,7 @@ mod blocking;
 mod handler;
 mod link;
 mod multiplexed;
+mod ringed;
 pub mod sessions;
 mod totals;
 
@@ -120,6 +121,8 @@ fn serve_share(
         sockets
             .into_iter()
             .try_for_each(|socket| blocking::serve(socket, serving, totals))
+    } else if kind == Multiplexer::SocketXtreme {
+        ringed::serve(sockets, serving, totals)
     } else {
         multiplexed::serve(sockets, serving, totals)
     }

@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod preload;
 pub mod raw_option;
 pub mod stop;
 pub mod ticks;

@@ -14,7 +14,17 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_sockperf-rs");
 /// Both ends on a pair of namespaces, each with the library and these rules. Returns the output of
 /// the server and of the client, and the client's document.
 fn ping_pong(pair: &Pair, name: &str, rules: Option<&Path>) -> ([Finished; 2], Value) {
-    let target = format!("-i {} -p 7811", Pair::ADDRESS_A);
+    ping_pong_with(pair, name, rules, "")
+}
+
+/// The same with further options of both ends.
+fn ping_pong_with(
+    pair: &Pair,
+    name: &str,
+    rules: Option<&Path>,
+    options: &str,
+) -> ([Finished; 2], Value) {
+    let target = format!("-i {} -p 7811 {options}", Pair::ADDRESS_A);
     let mut server = start(&pair.a, &format!("sr {target}"), rules);
     let is_ready = server.wait_for_output("to block on socket(s)", SOON);
     assert!(is_ready, "{}", server.stderr());
@@ -83,6 +93,107 @@ fn offloaded_messages_are_counted_without_a_warning() {
         offload["rings"][0]["tx_packets"].as_u64().unwrap() + 100 >= total,
         "{json}"
     );
+}
+
+#[test]
+fn messages_are_received_where_the_library_has_them() {
+    let pair = or_skip!(Namespaces::pair());
+    libvma_path().unwrap();
+    for options in ["--zcopyread -m 500", "--zcopyread --tcp -m 500"] {
+        let (ends, _) = ping_pong_with(&pair, "zero_copy", None, options);
+        for end in ends {
+            let context = format!("{options}: {}\n{}", end.stdout, end.stderr);
+            assert_eq!(end.status.code(), Some(0), "{context}");
+            assert!(number(&end.stdout, "Rx offloaded=") > 1000, "{context}");
+            assert!(!end.stderr.contains("ERROR"), "{context}");
+        }
+    }
+    // What the kernel has is copied.
+    let target = "-i 127.0.0.1 -p 7812 --zcopyread";
+    let mut server = start(&pair.a, &format!("sr {target}"), None);
+    assert!(server.wait_for_output("to block on socket(s)", SOON));
+    let client = start(&pair.a, &format!("pp {target} -t 1 --data-integrity"), None)
+        .wait(SOON)
+        .unwrap();
+    drop(server);
+    assert_eq!(client.status.code(), Some(0), "{}", client.stderr);
+}
+
+#[test]
+fn messages_are_taken_by_rings() {
+    let pair = or_skip!(Namespaces::pair());
+    let feed = scratch("rings.feed");
+    let begin = |namespace: &Namespace, line: &str, is_xtreme: &str| {
+        let mut command = preloaded(namespace, Path::new(PROGRAM)).unwrap();
+        command.args(line.split_whitespace()).env_remove("SEED");
+        command.env("VMA_SOCKETXTREME", is_xtreme);
+        Running::start(command).unwrap()
+    };
+    let target = format!("-f {} -F x", feed.display());
+    for kind in ["U", "T"] {
+        let addresses = [7814, 7815].map(|port| format!("{kind}:{}:{port}\n", Pair::ADDRESS_A));
+        fs::write(&feed, addresses.concat()).unwrap();
+        let mut server = begin(&pair.a, &format!("sr {target}"), "1");
+        let is_ready = server.wait_for_output("using socketxtreme()", SOON);
+        assert!(is_ready, "{}", server.stderr());
+        let line = format!("pp {target} -t 2 -m 300 --client_ip {}", Pair::ADDRESS_B);
+        let client = begin(&pair.b, &line, "1").wait(SOON).unwrap();
+        let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+        for end in [client, server] {
+            let context = format!("{kind}: {}\n{}", end.stdout, end.stderr);
+            assert_eq!(end.status.code(), Some(0), "{context}");
+            // Both ends poll, and others may have a CPU.
+            assert!(number(&end.stdout, "Rx offloaded=") > 50, "{context}");
+        }
+    }
+    // A socket has no ring, or the library was not told that packets are taken by rings.
+    for (address, is_xtreme, message) in [
+        (std::net::Ipv4Addr::LOCALHOST, "1", "has no ring"),
+        (Pair::ADDRESS_A, "0", "needs VMA_SOCKETXTREME=1"),
+    ] {
+        fs::write(&feed, format!("U:{address}:7816\n")).unwrap();
+        let server = begin(&pair.a, &format!("sr {target}"), is_xtreme);
+        let server = server.wait(SOON).unwrap();
+        assert_eq!(
+            server.status.code(),
+            Some(1),
+            "{address}: {}",
+            server.stdout
+        );
+        assert!(
+            server.stderr.contains(message),
+            "{address}: {}",
+            server.stderr
+        );
+    }
+    fs::remove_file(&feed).unwrap();
+}
+
+#[test]
+fn the_library_is_loaded_without_being_preloaded() {
+    let pair = or_skip!(Namespaces::pair());
+    let library = libvma_path().unwrap();
+    let target = format!(
+        "-i {} -p 7813 --load-vma={}",
+        Pair::ADDRESS_A,
+        library.display()
+    );
+    let begin = |namespace: &Namespace, line: &str| {
+        let mut command = namespace.command(PROGRAM);
+        command.args(line.split_whitespace()).env_remove("SEED");
+        Running::start(command).unwrap()
+    };
+    let mut server = begin(&pair.a, &format!("sr {target}"));
+    let is_ready = server.wait_for_output("to block on socket(s)", SOON);
+    assert!(is_ready, "{}", server.stderr());
+    let client = begin(&pair.b, &format!("pp {target} -t 2"));
+    let client = client.wait(SOON).unwrap();
+    let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+    for end in [client, server] {
+        let context = format!("{}\n{}", end.stdout, end.stderr);
+        assert_eq!(end.status.code(), Some(0), "{context}");
+        assert!(number(&end.stdout, "Rx offloaded=") > 1000, "{context}");
+    }
 }
 
 #[test]

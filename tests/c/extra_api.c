@@ -93,7 +93,7 @@ static void table(void)
     len = 4;
     say("no room", getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &found, &len));
     say("no length", getsockopt(-1, SOL_SOCKET, SO_VMA_GET_API, &found, NULL));
-    say("not supported", api->vma_modify_ring(NULL));
+    say("not supported", api->get_ring_direct_descriptors(0, NULL));
 }
 
 static void datagrams(void)

@@ -196,6 +196,24 @@ static void calls(void)
     ask(fd, 1, 20);
     say_recv("recv", fd, 64, 0);
     printf("seen %d\n", seen);
+    /* What is held ends a call that waits, as with VMA; once, and there is nothing to receive. */
+    see_as(hold);
+    for (int i = 0; i < 2; i++) {
+        event.events = i ? EPOLLIN | EPOLLET : EPOLLIN;
+        MUST(epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event));
+        ask(fd, 1, 20);
+        say("held in epoll_wait", epoll_wait(epfd, &event, 1, 5000));
+        say("no other", epoll_wait(epfd, &event, 1, 100));
+    }
+    ask(fd, 1, 20);
+    FD_SET(fd, &set);
+    second = (struct timeval){5, 0};
+    say("held in select", select(fd + 1, &set, NULL, NULL, &second));
+    printf("readable %d\n", FD_ISSET(fd, &set) != 0);
+    second = (struct timeval){0, 100000};
+    say("no other", select(fd + 1, &set, NULL, NULL, &second));
+    say_recv("nothing", fd, 64, MSG_DONTWAIT);
+    printf("given back: %d wrong\n", give_back(fd, 0, seen));
 }
 
 /* What it may do. */

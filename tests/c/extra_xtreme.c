@@ -85,13 +85,20 @@ static void datagrams(void)
     say("nor this", free_one(&completions[3]));
     say("no packets", api->socketxtreme_free_vma_packets(NULL, 1));
     say("none", api->socketxtreme_free_vma_packets(NULL, 0));
-    /* Nothing is queued. */
+    /* Calls find it, too: each is taken by one of them. */
     ask(other, 1, 20);
-    sleep_msec(200);
     struct pollfd polled = {other, POLLIN, 0};
+    say("poll", poll(&polled, 1, 5000));
+    say_recv("recv", other, 64, MSG_DONTWAIT);
+    say("not by the ring", api->socketxtreme_poll(ring, completions + 3, 1, 0));
+    set_timeout(other, 5000);
+    ask(other, 1, 20);
+    say_recv("recv", other, 64, 0);
+    say("not by the ring", api->socketxtreme_poll(ring, completions + 3, 1, 0));
+    ask(other, 1, 20);
+    printf("taken %d\n", take(ring, 1));
     say("poll", poll(&polled, 1, 100));
     say_recv("recv", other, 64, MSG_DONTWAIT);
-    printf("taken %d\n", take(ring, 1));
     show(&completions[0]);
     say("free", free_one(&completions[0]));
     /* Held past its socket's end. */
@@ -165,6 +172,12 @@ static void streams(void)
     say_recv("recv", fd, 64, 0);
     must(send(fd, "again", 5, 0) == 5, "send", __LINE__);
     gather(ring, 5, 0);
+    /* Or by calls. */
+    must(send(fd, "by a call", 9, 0) == 9, "send", __LINE__);
+    await_octets(fd, 9);
+    say_recv("recv", fd, 64, 0);
+    struct vma_completion_t none;
+    say("not by the ring", api->socketxtreme_poll(ring, &none, 1, 0));
     MUST(shutdown(fd, SHUT_WR));
     seen = gather(ring, 0, EPOLLRDHUP | EPOLLIN);
     printf("the end %d\n", (seen & (EPOLLRDHUP | EPOLLIN)) == (EPOLLRDHUP | EPOLLIN));

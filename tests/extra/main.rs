@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod callbacks;
+mod rings;
 mod xtreme;
 mod zero_copy;
 

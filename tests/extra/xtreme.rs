@@ -54,9 +54,16 @@ fn datagrams_are_taken_by_their_ring() {
          nor this: -1 EINVAL\n\
          no packets: -1 EINVAL\n\
          none: 0\n\
+         poll: 1\n\
+         recv: 20\n\
+         \x20 abcdefgh\n\
+         not by the ring: 0\n\
+         recv: 20\n\
+         \x20 abcdefgh\n\
+         not by the ring: 0\n\
+         taken 1\n\
          poll: 0\n\
          recv: -1 EAGAIN\n\
-         taken 1\n\
          \x20 packet of 1 buffers, 20 octets: abcdefgh, of 10.77.0.1, data 78\n\
          free: 0\n\
          past close: 0\n\
@@ -71,8 +78,8 @@ fn datagrams_are_taken_by_their_ring() {
 #[test]
 fn without_the_parameter_there_is_none() {
     let expected = "poll: -1 EOPNOTSUPP\n\
-         rings: -1 EOPNOTSUPP\n\
-         rings: -1 EOPNOTSUPP\n\
+         rings: 1\n\
+         rings: 1\n\
          free: -1 EOPNOTSUPP\n\
          free: -1 EOPNOTSUPP\n\
          ref: -1 EOPNOTSUPP\n\
@@ -91,6 +98,9 @@ fn streams_tell_of_data_and_events() {
          8 octets: question\n\
          recv: -1 EAGAIN\n\
          5 octets: again\n\
+         recv: 9\n\
+         \x20 by a cal\n\
+         not by the ring: 0\n\
          0 octets: \n\
          the end 1\n\
          end of streams\n";

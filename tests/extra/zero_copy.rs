@@ -16,7 +16,7 @@ fn the_table_is_found_and_tells_the_truth() {
     assert_eq!(bare.stdout, "no table\n");
     assert_eq!(
         said(&comparison, "table"),
-        "mask 0x13fff\n\
+        "mask 0x313fff\n\
          of a socket: 0\n\
          the same 1\n\
          no room: -1 EBADF\n\
@@ -24,6 +24,16 @@ fn the_table_is_found_and_tells_the_truth() {
          not supported: -1 EOPNOTSUPP\n\
          end of table\n"
     );
+}
+
+#[test]
+fn the_header_declares_no_calls() {
+    let comparison = or_skip!(Comparison::new());
+    let program = c_program_with("extra_names", &[HEADERS]);
+    let bare = comparison.on_kernel(&program, &[]).unwrap();
+    assert_eq!(bare.stdout, "no table\n");
+    let preloaded = comparison.preloaded(&program, &[], &[]).unwrap();
+    assert_eq!(preloaded.stdout, "a table\n");
 }
 
 #[test]

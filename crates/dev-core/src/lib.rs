@@ -28,7 +28,7 @@ pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};
 pub use helper_thread::{spawn, threads_begin_with};
 pub use lock::{Lock, LockGuard, Rank, ThreadMode};
-pub use memory::{FrameMemory, HUGE_PAGE_BYTES};
+pub use memory::{Allocate, FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool, IN_FRONT};
 pub use prefetch::{prefetch, prefetch_early};
 pub use sharded_lock::{AllGuard, ShardGuard, ShardedLock};

@@ -22,6 +22,12 @@ fn populate(address: *mut libc::c_void, len_bytes: usize) -> io::Result<()> {
     Err(error)
 }
 
+/// A function of the program's that allocates memory, as `malloc(3)` does.
+pub type Allocate = unsafe extern "C" fn(usize) -> *mut libc::c_void;
+
+/// What devices have chunks in.
+const PAGE_BYTES: usize = 4096;
+
 /// Size of a huge page.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
@@ -80,6 +86,27 @@ impl FrameMemory {
         }
         let base = NonNull::new(address.cast::<u8>())
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        Ok(Self { base, len_bytes })
+    }
+
+    /// Memory of the program's, of which `allocate` gives at least as many bytes as it is asked
+    /// for. It is used as long as the process lives.
+    ///
+    /// # Errors
+    /// It gives none (`ENOMEM`).
+    ///
+    /// # Safety
+    /// What `allocate` gives must be nobody else's, and stay where it is.
+    pub unsafe fn of_program(len_bytes: usize, allocate: Allocate) -> io::Result<Self> {
+        let out_of_memory = || io::Error::from_raw_os_error(libc::ENOMEM);
+        let with_room = len_bytes
+            .checked_add(PAGE_BYTES)
+            .ok_or_else(out_of_memory)?;
+        // SAFETY: the program's own function.
+        let given = NonNull::new(unsafe { allocate(with_room) }).ok_or_else(out_of_memory)?;
+        let given = given.as_ptr().cast::<u8>();
+        let base = given.wrapping_add(given.align_offset(PAGE_BYTES));
+        let base = NonNull::new(base).ok_or_else(out_of_memory)?;
         Ok(Self { base, len_bytes })
     }
 

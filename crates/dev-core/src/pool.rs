@@ -95,19 +95,29 @@ impl FramePool {
         mode: ThreadMode,
         pages: MemoryKind,
     ) -> io::Result<Self> {
-        assert!(frame_bytes.is_power_of_two() && (2048..=4096).contains(&frame_bytes));
         let memory = FrameMemory::map(frame_count as usize * usize::from(frame_bytes), pages)?;
+        Ok(Self::in_memory(memory, frame_bytes, mode))
+    }
+
+    /// The same in this memory, all of it.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn in_memory(memory: FrameMemory, frame_bytes: u16, mode: ThreadMode) -> Self {
+        assert!(frame_bytes.is_power_of_two() && (2048..=4096).contains(&frame_bytes));
+        let frame_count = u32::try_from(memory.len_bytes() / usize::from(frame_bytes));
+        let frame_count = frame_count.unwrap_or(u32::MAX);
         // The most recently freed frame is the first to be used again: its lines are still in the
         // cache.
         let free = (0..frame_count).rev().collect();
-        Ok(Self {
+        Self {
             memory,
             frame_bytes,
             frame_count,
             free: Lock::new(mode, free).ranked(Rank::Pool),
             exhausted: AtomicU64::new(0),
             scarce: AtomicBool::new(false),
-        })
+        }
     }
 
     /// The memory behind the frames, for registration with a device.

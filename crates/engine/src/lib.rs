@@ -30,6 +30,7 @@ pub use crate::tcp::{
     Accepting, Amount, ConnectOutcome, Direction, FileRange, FileToSend, Pipe, PipeEnd, StreamCall,
     StreamOutcome,
 };
+pub use dev_core::Allocate;
 pub use engine::completions::{Completion, LentPacket, News, ProgramRing};
 pub use engine::control::LogControls;
 pub use engine::fork::Inherited;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use dev_core::{FramePool, HUGE_PAGE_BYTES, MemoryKind};
+use dev_core::{FrameMemory, FramePool, HUGE_PAGE_BYTES, MemoryKind};
 
 use crate::network::InterfaceFacts;
 use crate::notice::warn_in_a_box;
@@ -43,6 +43,17 @@ const IP_UDP_HEADERS_BYTES: u32 = 28;
 /// Makes the pool of the pages that are asked for, or of ordinary ones. Who asked for huge pages is
 /// told if there are none.
 pub fn make_pool(settings: &Settings, frame_bytes: u16) -> io::Result<FramePool> {
+    if let Some(allocate) = settings.program_memory {
+        let bytes = settings.pool_frames as usize * usize::from(frame_bytes);
+        // SAFETY: what the program has promised of its function.
+        match unsafe { FrameMemory::of_program(bytes, allocate) } {
+            Ok(memory) => {
+                let mode = settings.thread_mode;
+                return Ok(FramePool::in_memory(memory, frame_bytes, mode));
+            }
+            Err(error) => log::warn!("frames in memory of the program's, {bytes} bytes: {error}"),
+        }
+    }
     let make = |pages| {
         FramePool::with_pages(
             settings.pool_frames,

@@ -23,8 +23,10 @@ impl Naps {
             interfaces.iter().for_each(Interface::stream_has_paused);
             return None;
         }
-        let gaps = interfaces.iter().map(Interface::stream_gap_nsec);
-        let nap = gaps.filter_map(|gap| moderation.nap_nsec(gap)).min();
+        let naps = interfaces.iter();
+        let nap = naps
+            .filter_map(|interface| interface.stream_nap_nsec(moderation))
+            .min();
         self.in_vain = nap.is_some();
         nap
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dev_core::{MemoryKind, ThreadMode};
+use dev_core::{Allocate, MemoryKind, ThreadMode};
 use vma_config::ExceptionHandling;
 
 pub use crate::moderation::Moderation;
@@ -63,6 +63,9 @@ pub struct Settings {
     pub memory: MemoryKind,
     /// The user has set it.
     pub memory_is_asked_for: bool,
+    /// Where the program has its frames, if it has said so (`vma_api_t::ioctl`): its function gives
+    /// memory that is nobody else's, and stays.
+    pub program_memory: Option<Allocate>,
     /// `VMA_CPU_USAGE_STATS`: calls that wait measure how long they poll.
     pub measures_polling: bool,
     /// `VMA_PROGRESS_ENGINE_INTERVAL`: how often interfaces that nobody polls are looked at; zero:

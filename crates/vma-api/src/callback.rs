@@ -111,13 +111,18 @@ impl Seen<'_> {
     }
 }
 
-fn address(address: *const sockaddr_in) -> Option<SocketAddr> {
+/// An address of the library's; `None`: it is none.
+pub(crate) fn address(address: *const sockaddr_in) -> Option<SocketAddr> {
     // SAFETY: null, or an address of the library's, which is of either version.
     let v4 = unsafe { address.as_ref() }?;
     let port = u16::from_be(v4.sin_port);
-    if c_int::from(v4.sin_family) == libc::AF_INET {
-        let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-        return Some(SocketAddr::from((ip, port)));
+    match c_int::from(v4.sin_family) {
+        libc::AF_INET => {
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            return Some(SocketAddr::from((ip, port)));
+        }
+        libc::AF_INET6 => {}
+        _ => return None,
     }
     // SAFETY: the family says so.
     let v6 = unsafe { &*address.cast::<sockaddr_in6>() };

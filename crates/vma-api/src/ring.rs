@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::slice;
 
@@ -63,6 +63,15 @@ impl Deref for RingPacket {
         let buffer = unsafe { &*self.packet.buff_lst };
         // SAFETY: as above.
         unsafe { slice::from_raw_parts(buffer.payload.cast(), buffer.len.into()) }
+    }
+}
+
+impl DerefMut for RingPacket {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; nobody else reads it.
+        let buffer = unsafe { &mut *self.packet.buff_lst };
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(buffer.payload.cast(), buffer.len.into()) }
     }
 }
 

@@ -75,9 +75,10 @@ pub(super) unsafe extern "C" fn recvfrom_zcopy(
         })
     };
     if let (false, Some((engine, socket))) = (is_copied, socket) {
-        let held = contained(|| engine.hold_packets(socket, sink).collect::<Vec<_>>());
-        // SAFETY: there is room for so many packets (`packets_max`).
-        unsafe { tell(buffer, &held.unwrap_or_default()) };
+        let _ = contained(|| {
+            // SAFETY: there is room for so many packets (`packets_max`).
+            unsafe { tell(buffer, len, engine.hold_packets(socket, sink)) };
+        });
     }
     received as c_int
 }
@@ -99,18 +100,15 @@ fn header_of(part: &mut iovec, from: *mut sockaddr, from_len: *mut socklen_t) ->
 /// Writes a `vma_packets_t`.
 ///
 /// # Safety
-/// The buffer must be the caller's own, with room for it.
-unsafe fn tell(buffer: *mut c_void, held: &[HeldPacket]) {
-    if !is_writable(buffer, size_of::<Packets>() + held.len() * PACKET_BYTES) {
-        return;
-    }
-    let count = Packets {
-        n_packet_num: held.len(),
-    };
-    // SAFETY: writable (checked above).
-    unsafe { buffer.cast::<Packets>().write_unaligned(count) };
-    let mut at = buffer.wrapping_byte_add(size_of::<Packets>());
+/// The buffer must be the caller's own, with room for it in `len` octets.
+unsafe fn tell(buffer: *mut c_void, len: size_t, held: impl Iterator<Item = HeldPacket>) {
+    let mut used = size_of::<Packets>();
+    let mut n_packet_num = 0;
     for packet in held {
+        if used + PACKET_BYTES > len || !is_writable(buffer, used + PACKET_BYTES) {
+            break;
+        }
+        let at = buffer.wrapping_byte_add(used);
         let told = Packet {
             packet_id: ptr::without_provenance_mut(packet.id),
             sz_iov: 1,
@@ -124,7 +122,16 @@ unsafe fn tell(buffer: *mut c_void, held: &[HeldPacket]) {
         let behind = at.wrapping_byte_add(size_of::<Packet>());
         // SAFETY: writable (checked above).
         unsafe { behind.cast::<iovec>().write_unaligned(part) };
-        at = at.wrapping_byte_add(PACKET_BYTES);
+        used += PACKET_BYTES;
+        n_packet_num += 1;
+    }
+    if is_writable(buffer, used) {
+        // SAFETY: writable (checked above).
+        unsafe {
+            buffer
+                .cast::<Packets>()
+                .write_unaligned(Packets { n_packet_num })
+        };
     }
 }
 
@@ -143,11 +150,13 @@ pub(super) unsafe extern "C" fn free_packets(
         let close = packets.wrapping_add(index);
         let apart = packets.wrapping_byte_add(index * PACKET_BYTES);
         [close, apart].map(|packet| {
-            if !is_readable(packet, size_of::<Packet>()) {
+            // There are programs that have room for no more than the number.
+            let id = packet.cast::<*mut c_void>();
+            if !is_readable(id, size_of::<*mut c_void>()) {
                 return 0;
             }
             // SAFETY: readable (checked above), and the caller's own.
-            unsafe { packet.read_unaligned() }.packet_id.addr()
+            unsafe { id.read_unaligned() }.addr()
         })
     });
     match contained(|| engine.free_packets(socket, ids)) {

@@ -3,9 +3,11 @@
 use vma_api::abi::{Table, supported};
 
 use super::callback::register_recv_callback;
+use super::modify_ring::vma_modify_ring;
 use super::network_header::get_socket_network_header;
 use super::packets::{free_packets, recvfrom_zcopy};
 use super::profiles::vma_add_ring_profile;
+use super::program_memory::ioctl;
 use super::thread_offload::thread_offload;
 use super::xtreme::{
     get_socket_rings_fds, get_socket_rings_num, get_socket_tx_ring_fd, socketxtreme_free_vma_buff,
@@ -33,7 +35,7 @@ pub(super) static TABLE: Table = Table {
     get_ring_direct_descriptors: unsupported::get_ring_direct_descriptors,
     register_memory_on_ring: unsupported::register_memory_on_ring,
     deregister_memory_on_ring: unsupported::deregister_memory_on_ring,
-    vma_modify_ring: unsupported::vma_modify_ring,
+    vma_modify_ring,
     vma_extra_supported_mask: supported::REGISTER_RECV_CALLBACK
         | supported::RECVFROM_ZCOPY
         | supported::FREE_PACKETS
@@ -48,6 +50,8 @@ pub(super) static TABLE: Table = Table {
         | supported::GET_SOCKET_RINGS_FDS
         | supported::GET_SOCKET_TX_RING_FD
         | supported::GET_SOCKET_NETWORK_HEADER
-        | supported::ADD_RING_PROFILE,
-    ioctl: unsupported::ioctl,
+        | supported::ADD_RING_PROFILE
+        | supported::MODIFY_RING
+        | supported::IOCTL,
+    ioctl,
 };

@@ -1,18 +1,25 @@
-//! Functions that the table has no bit for: they say so, once in the log.
+//! What has no meaning on rings of AF_XDP: it says so, once each in the log.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 
 use libc::{c_int, c_void, size_t};
-use vma_api::abi::ModifyRingAttr;
 
 use crate::guard::{contained, fail};
 
-static IS_TOLD: AtomicBool = AtomicBool::new(false);
-
 /// `EOPNOTSUPP`
-fn unsupported(name: &str) -> c_int {
-    if !IS_TOLD.swap(true, Ordering::Relaxed) {
-        let _ = contained(|| log::warn!("{name} of the extra API is not supported yet"));
+pub(super) fn unsupported(name: &'static str) -> c_int {
+    static TOLD: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let is_new = TOLD.lock().is_ok_and(|mut told| {
+        let is_new = !told.contains(&name);
+        if is_new {
+            told.push(name);
+        }
+        is_new
+    });
+    if is_new {
+        let _ = contained(|| {
+            log::warn!("{name} of the extra API has no meaning on rings of AF_XDP");
+        });
     }
     fail(libc::EOPNOTSUPP)
 }
@@ -29,6 +36,4 @@ unsupported! {
     get_ring_direct_descriptors(c_int, *mut c_void);
     register_memory_on_ring(c_int, *mut c_void, size_t, *mut u32);
     deregister_memory_on_ring(c_int, *mut c_void, size_t);
-    vma_modify_ring(*mut ModifyRingAttr);
-    ioctl(*mut c_void, size_t);
 }

@@ -1,7 +1,7 @@
 //! SocketXtreme: a program takes what has come by its rings, as it is in the library's memory.
 
 use engine::{Completion, Errno, News};
-use libc::{c_int, c_uint, c_void, sockaddr, sockaddr_in, socklen_t, timespec};
+use libc::{c_int, c_uint, sockaddr, sockaddr_in, socklen_t, timespec};
 use vma_api::abi::{self, Buff, PacketDesc};
 
 use super::buffers;
@@ -148,9 +148,6 @@ fn rings_of(fd: c_int) -> Result<Vec<c_int>, c_int> {
     let Some((engine, socket)) = socket_behind(fd) else {
         return Err(libc::EINVAL);
     };
-    if !engine.is_xtreme() {
-        return Err(libc::EOPNOTSUPP);
-    }
     contained(|| engine.rings_of(socket)).map_err(|_| libc::EINVAL)
 }
 
@@ -201,26 +198,4 @@ pub(super) unsafe extern "C" fn get_socket_tx_ring_fd(
             .unwrap_or_else(|| fail(libc::ENODATA)),
         Err(errno) => fail(errno),
     }
-}
-
-/// `SO_VMA_USER_DATA`. `None`: it is no socket of ours.
-///
-/// # Safety
-/// `value` must be the caller's own.
-pub(crate) unsafe fn set_user_data(
-    fd: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> Option<c_int> {
-    let (engine, socket) = socket_behind(fd)?;
-    if len as usize != size_of::<u64>() {
-        return Some(fail(libc::EINVAL));
-    }
-    if !engine::user_memory::is_readable(value, size_of::<u64>()) {
-        return Some(fail(libc::EFAULT));
-    }
-    // SAFETY: readable (checked above), and the caller's own.
-    let data = unsafe { value.cast::<u64>().read_unaligned() };
-    let _ = contained(|| engine.set_user_data(socket, data));
-    Some(0)
 }

@@ -6,7 +6,7 @@ use engine::calls::{GetOption, SetOption};
 use engine::user_memory::is_readable;
 use engine::{AnySocket, RING_ASK_BYTES, Request, RingAsk, is_asked_for_later};
 use libc::{c_int, c_void, socklen_t};
-use vma_api::abi::{SO_VMA_GET_API, SO_VMA_USER_DATA};
+use vma_api::abi::SO_VMA_GET_API;
 
 use super::define::hook;
 use super::trace::traced;
@@ -78,9 +78,9 @@ unsafe fn set_here(
     value: *const c_void,
     len: socklen_t,
 ) -> Option<c_int> {
-    if (level, name) == (libc::SOL_SOCKET, SO_VMA_USER_DATA)
+    if level == libc::SOL_SOCKET
         // SAFETY: the caller's promise.
-        && let Some(result) = unsafe { extra::set_user_data(fd, value, len) }
+        && let Some(result) = unsafe { extra::set_option(fd, name, value, len) }
     {
         return Some(traced("setsockopt", fd, result));
     }
@@ -182,6 +182,12 @@ unsafe fn get_here(
     if (level, name) == (libc::SOL_SOCKET, SO_VMA_GET_API)
         // SAFETY: the caller's promise.
         && let Some(result) = unsafe { extra::give_table(value, len) }
+    {
+        return Some(result);
+    }
+    if level == libc::SOL_SOCKET
+        // SAFETY: the caller's promise.
+        && let Some(result) = unsafe { extra::get_option(fd, name, value, len) }
     {
         return Some(result);
     }

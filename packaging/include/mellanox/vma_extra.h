@@ -6,13 +6,16 @@
 #ifndef VMA_EXTRA_H
 #define VMA_EXTRA_H
 
+/* No more than that: programs that load the library themselves have names of calls stand for pointers before they include this. */
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
+#include <sys/types.h>
 #include <time.h>
+#if defined(__STRICT_ANSI__) && !defined(_GNU_SOURCE)
+#include <pthread.h> /* pthread_t, which <sys/types.h> has in the other modes */
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,16 +1,20 @@
 //! A client's receiving side: replies from all of its sockets.
 
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use crate::client::flight::{Flight, Reply};
 use crate::error::Error;
-use crate::message::{Flags, Header, MAX_STREAM_LEN, MAX_UDP_LEN};
+use crate::message::{Flags, Header, MAX_STREAM_LEN, MAX_UDP_LEN, Malformed};
 use crate::net::inbox::Inbox;
 use crate::net::mux::Mux;
 use crate::net::open::Endpoint;
+use crate::net::packets::PacketReader;
+use crate::net::rings::{News, Rings};
 use crate::net::socket;
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, Multiplexer};
 use crate::sys::clock::Clock;
 
 /// Replies by kind.
@@ -35,6 +39,9 @@ pub struct Replies {
 pub struct Receiver<'a> {
     endpoints: &'a [Endpoint],
     inboxes: Vec<Inbox>,
+    packets: Option<PacketReader>,
+    /// With where in `endpoints` a descriptor is.
+    rings: Option<(Rings, HashMap<RawFd, usize>)>,
     mux: Option<Mux>,
     /// Longest wait in the multiplexer's call.
     wait_msec: i32,
@@ -63,6 +70,10 @@ impl<'a> Receiver<'a> {
                     .map_err(|error| Error::setup("cannot wait for the sockets", error))?;
             }
         }
+        let rings = match common.multiplexer {
+            Multiplexer::SocketXtreme => Some(rings_of(endpoints)?),
+            _ => None,
+        };
         let inbox = |endpoint: &Endpoint| {
             if endpoint.socket.is_stream() {
                 Inbox::for_stream(len_max)
@@ -74,6 +85,8 @@ impl<'a> Receiver<'a> {
         Ok(Self {
             endpoints,
             inboxes: endpoints.iter().map(inbox).collect(),
+            packets: PacketReader::new(common)?,
+            rings,
             mux,
             wait_msec: if (0..WAKE_UP_MSEC).contains(&wait_msec) {
                 wait_msec
@@ -101,6 +114,9 @@ impl<'a> Receiver<'a> {
         clock: &Clock,
         take: &mut impl FnMut(u64, Header, &[u8]) -> Result<(), Error>,
     ) -> Result<Option<u64>, Error> {
+        if self.rings.is_some() {
+            return self.receive_by_rings(clock, take);
+        }
         let Some(mux) = &mut self.mux else {
             return self.receive_from(preferred, clock, take);
         };
@@ -138,43 +154,163 @@ impl<'a> Receiver<'a> {
         else {
             return Ok(None);
         };
+        if let Some(packets) = &mut self.packets {
+            let mut received = match packets.receive(&endpoint.socket) {
+                Ok((received, _)) if received.is_empty() && endpoint.socket.is_stream() => {
+                    return Err(socket::closed_by(&endpoint.flow.address));
+                }
+                Ok((received, _)) => received,
+                Err(error) => return without_message(endpoint, error),
+            };
+            let now_nsec = clock.now_nsec();
+            let mut arrival = Arrival {
+                endpoint,
+                now_nsec,
+                malformed: &mut self.malformed,
+            };
+            let mut result = Ok(());
+            received.for_each_mut(|part| {
+                if result.is_ok() {
+                    result = arrival.pass(inbox, part, take);
+                }
+            });
+            return result.map(|()| Some(now_nsec));
+        }
         let len = match endpoint.socket.receive(inbox.space()) {
             Ok((0, _)) if endpoint.socket.is_stream() => {
                 return Err(socket::closed_by(&endpoint.flow.address));
             }
             Ok((len, _)) => len,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                return Err(socket::closed_by(&endpoint.flow.address));
-            }
-            Err(error) if socket::is_idle(&error) => return Ok(None),
-            Err(error) => {
-                return Err(Error::Transfer {
-                    what: "recvfrom() failed".to_owned(),
-                    source: error,
-                });
-            }
+            Err(error) => return without_message(endpoint, error),
         };
         let now_nsec = clock.now_nsec();
         inbox.filled(len);
+        let mut arrival = Arrival {
+            endpoint,
+            now_nsec,
+            malformed: &mut self.malformed,
+        };
         while let Some(next) = inbox.next() {
-            match next {
-                // A message of a client is a stray one; warm-up messages are not answered.
-                Ok((header, message)) => {
-                    if !header.flags.has(Flags::CLIENT) && !header.flags.has(Flags::WARM_UP) {
-                        take(now_nsec, header, message)?;
-                    }
-                }
-                Err(_) if endpoint.socket.is_stream() => {
-                    return Err(Error::Protocol(format!(
-                        "Message received was larger than expected, or is none: {}",
-                        endpoint.flow.address
-                    )));
-                }
-                Err(_) => self.malformed += 1,
-            }
+            arrival.handle(next, take)?;
         }
         Ok(Some(now_nsec))
     }
+
+    /// Takes what the rings have.
+    fn receive_by_rings(
+        &mut self,
+        clock: &Clock,
+        take: &mut impl FnMut(u64, Header, &[u8]) -> Result<(), Error>,
+    ) -> Result<Option<u64>, Error> {
+        let Some((rings, places)) = &mut self.rings else {
+            return Ok(None);
+        };
+        let (mut last, mut result) = (None, Ok(()));
+        rings.poll(|news| {
+            let (News::Message(fd, ..) | News::End(fd) | News::Accepted(fd, _)) = &news;
+            let place = places.get(fd).copied().unwrap_or(usize::MAX);
+            let (Some(endpoint), Some(inbox), Ok(())) = (
+                self.endpoints.get(place),
+                self.inboxes.get_mut(place),
+                &result,
+            ) else {
+                return;
+            };
+            match news {
+                News::Message(_, part, _) => {
+                    let now_nsec = clock.now_nsec();
+                    last = Some(now_nsec);
+                    let mut arrival = Arrival {
+                        endpoint,
+                        now_nsec,
+                        malformed: &mut self.malformed,
+                    };
+                    result = arrival.pass(inbox, part, take);
+                }
+                News::End(_) => result = Err(socket::closed_by(&endpoint.flow.address)),
+                News::Accepted(..) => {}
+            }
+        })?;
+        result.map(|()| last)
+    }
+}
+
+/// What has come to a socket.
+struct Arrival<'a> {
+    endpoint: &'a Endpoint,
+    now_nsec: u64,
+    malformed: &'a mut u64,
+}
+
+impl Arrival<'_> {
+    /// Handles the messages of bytes that lie elsewhere.
+    fn pass(
+        &mut self,
+        inbox: &mut Inbox,
+        part: &mut [u8],
+        take: &mut impl FnMut(u64, Header, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut result = Ok(());
+        let _ = inbox.pass(part, |next| {
+            result = self.handle(next, take);
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        result
+    }
+
+    /// Handles a message, or what is none.
+    #[inline]
+    fn handle(
+        &mut self,
+        next: Result<(Header, &mut [u8]), Malformed>,
+        take: &mut impl FnMut(u64, Header, &[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match next {
+            // A message of a client is a stray one; warm-up messages are not answered.
+            Ok((header, message)) => {
+                match !header.flags.has(Flags::CLIENT) && !header.flags.has(Flags::WARM_UP) {
+                    true => take(self.now_nsec, header, message),
+                    false => Ok(()),
+                }
+            }
+            Err(_) if self.endpoint.socket.is_stream() => Err(Error::Protocol(format!(
+                "Message received was larger than expected, or is none: {}",
+                self.endpoint.flow.address
+            ))),
+            Err(_) => {
+                *self.malformed += 1;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The rings of all sockets, and where each of these is in `endpoints`.
+fn rings_of(endpoints: &[Endpoint]) -> Result<(Rings, HashMap<RawFd, usize>), Error> {
+    let mut rings = Rings::new()?;
+    let mut places = HashMap::new();
+    for (place, endpoint) in endpoints.iter().enumerate() {
+        rings.add(&endpoint.socket)?;
+        places.insert(endpoint.socket.as_fd().as_raw_fd(), place);
+    }
+    Ok((rings, places))
+}
+
+/// A receive call has ended without a message.
+fn without_message(endpoint: &Endpoint, error: io::Error) -> Result<Option<u64>, Error> {
+    if error.kind() == io::ErrorKind::ConnectionReset {
+        return Err(socket::closed_by(&endpoint.flow.address));
+    }
+    if socket::is_idle(&error) {
+        return Ok(None);
+    }
+    Err(Error::Transfer {
+        what: "recvfrom() failed".to_owned(),
+        source: error,
+    })
 }
 
 impl Replies {

@@ -4,6 +4,8 @@
 //! nothing but itself. On a stream a message may arrive in parts; bytes that cannot start a message
 //! make everything after them useless.
 
+use std::ops::ControlFlow;
+
 use crate::message::{HEADER_LEN, Header, MAX_UDP_LEN, Malformed};
 
 /// Received bytes that are not yet taken.
@@ -99,6 +101,71 @@ impl Inbox {
         Some(Ok((header, message)))
     }
 
+    /// Shows the messages of bytes that lie elsewhere: a datagram, or what comes next of a stream.
+    /// The beginning of a message that is not whole stays here. Ends when `show` says so, or after
+    /// an error, as with [`next`](Self::next).
+    #[inline]
+    pub fn pass(
+        &mut self,
+        part: &mut [u8],
+        mut show: impl FnMut(Result<(Header, &mut [u8]), Malformed>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut rest = part;
+        while self.stream && self.start < self.end && !rest.is_empty() {
+            let (now, later) = rest.split_at_mut(self.missing().min(rest.len()));
+            rest = later;
+            self.keep(now);
+            if let Some(next) = self.next() {
+                let is_over = next.is_err();
+                show(next)?;
+                if is_over {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        // An empty datagram is malformed once.
+        let mut is_first = !self.stream;
+        while !rest.is_empty() || is_first {
+            is_first = false;
+            let header = match Header::parse(rest) {
+                Ok(header) => header,
+                Err(_) if self.stream && self.is_incomplete(rest) => {
+                    self.keep(rest);
+                    break;
+                }
+                Err(problem) => {
+                    show(Err(problem))?;
+                    return ControlFlow::Break(());
+                }
+            };
+            // The length was checked against what arrived; as a usize it is the same number.
+            let len = header.len as usize;
+            if len > self.message_len_max {
+                show(Err(Malformed::Length))?;
+                return ControlFlow::Break(());
+            }
+            let (message, later) = rest.split_at_mut(len);
+            rest = later;
+            show(Ok((header, message)))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Bytes that are to come before a message is whole, or before its length is known.
+    fn missing(&self) -> usize {
+        let begun = self.bytes.get(self.start..self.end).unwrap_or_default();
+        let whole = Header::announced_len(begun).filter(|_| begun.len() >= HEADER_LEN);
+        let wanted = whole.map_or(HEADER_LEN, |len| len.min(self.message_len_max));
+        wanted.saturating_sub(begun.len()).max(1)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if let Some(space) = self.space().get_mut(..bytes.len()) {
+            space.copy_from_slice(bytes);
+            self.filled(bytes.len());
+        }
+    }
+
     /// Whether the bytes are the start of a message that is allowed.
     fn is_incomplete(&self, rest: &[u8]) -> bool {
         Header::announced_len(rest)
@@ -154,6 +221,31 @@ mod tests {
     }
 
     #[test]
+    fn bad_parts_cost_only_themselves() {
+        let mut inbox = Inbox::for_datagrams();
+        let mut long = message(1, 20);
+        long.truncate(19);
+        for bad in [&[][..], &[1, 2, 3], &long, &[0; 20]] {
+            let mut results = Vec::new();
+            let flow = inbox.pass(&mut bad.to_vec(), |next| {
+                results.push(next.is_ok());
+                ControlFlow::Continue(())
+            });
+            assert_eq!(
+                (results, flow),
+                (vec![false], ControlFlow::Break(())),
+                "{bad:?}"
+            );
+        }
+        let mut sequences = Vec::new();
+        let flow = inbox.pass(&mut [message(1, 14), message(2, 20)].concat(), |next| {
+            sequences.push(next.unwrap().0.sequence);
+            ControlFlow::Continue(())
+        });
+        assert_eq!((sequences, flow), (vec![1, 2], ControlFlow::Continue(())));
+    }
+
+    #[test]
     fn stream_refuses_lengths_at_once() {
         for (len, is_bad) in [(0, true), (13, true), (100, false), (101, true)] {
             let mut inbox = Inbox::for_stream(100);
@@ -203,6 +295,49 @@ mod tests {
                 }
             }
             prop_assert_eq!(got, sent);
+        }
+
+        #[test]
+        fn stream_in_parts_gives_what_was_sent(
+            lens in prop::collection::vec(14usize..3000, 1..40),
+            cuts in prop::collection::vec(1usize..5000, 1..100),
+        ) {
+            let sent: Vec<Vec<u8>> = (1..).zip(&lens).map(|(n, &len)| message(n, len)).collect();
+            let mut bytes = sent.concat();
+            let mut inbox = Inbox::for_stream(3000);
+            let (mut rest, mut got) = (&mut bytes[..], Vec::new());
+            for &cut in cuts.iter().cycle() {
+                let (now, later) = rest.split_at_mut(cut.min(rest.len()));
+                rest = later;
+                let flow = inbox.pass(now, |next| {
+                    got.push(next.unwrap().1.to_vec());
+                    ControlFlow::Continue(())
+                });
+                prop_assert!(flow.is_continue());
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(got, sent);
+        }
+
+        #[test]
+        fn any_parts_end(
+            mut parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..99), 1..9),
+            stream: bool,
+        ) {
+            let mut inbox = if stream { Inbox::for_stream(200) } else { Inbox::for_datagrams() };
+            for part in &mut parts {
+                let mut errors = 0;
+                let flow = inbox.pass(part, |next| {
+                    errors += u32::from(next.is_err());
+                    ControlFlow::Continue(())
+                });
+                prop_assert_eq!(flow.is_break(), errors == 1);
+                if stream && flow.is_break() {
+                    break;
+                }
+            }
         }
 
         #[test]

@@ -33,10 +33,11 @@ const SELECT_LIMIT: i32 = 1024;
 const EVENTS_MAX: usize = 256;
 
 impl Mux {
-    /// The call of the command line; `None` when sockets are waited for in the receive call.
+    /// The call of the command line; `None` when sockets are waited for in the receive call, or by
+    /// rings.
     pub fn new(kind: Multiplexer) -> io::Result<Option<Self>> {
         Ok(match kind {
-            Multiplexer::Recvfrom => None,
+            Multiplexer::Recvfrom | Multiplexer::SocketXtreme => None,
             Multiplexer::Select => Some(Self::Select),
             Multiplexer::Poll => Some(Self::Poll),
             Multiplexer::Epoll => Some(Self::Epoll {

@@ -17,7 +17,7 @@ use crate::net::address::{Address, Flow, Peer};
 use crate::net::multicast;
 use crate::net::socket::Socket;
 use crate::options::{ClientOptions, Mode, SocketOptions};
-use crate::sys::raw_option::set_rate_limit;
+use crate::sys::raw_option::{set_accelerated, set_rate_limit};
 use crate::tls;
 
 mod listening;
@@ -104,6 +104,12 @@ fn create(
     if let Address::Inet(address) = &flow.address {
         if options.reuse_address {
             set(socket.set_reuse_address(true), "SO_REUSEADDR")?;
+        }
+        if options.accelerated {
+            set(
+                set_accelerated(&socket),
+                "sock-accl: It could be that this option is not supported in your system",
+            )?;
         }
         if let Some(usec) = options.busy_poll_usec {
             set(socket.set_busy_poll(usec), "SO_BUSY_POLL (--lls)")?;

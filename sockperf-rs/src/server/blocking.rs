@@ -27,7 +27,7 @@ pub(super) fn serve(
     match socket {
         ListeningSocket::Datagram(socket) => {
             let _ticks = ticks(serving, TICK)?;
-            let mut link = Link::datagrams(socket, &listening.flows, serving.options);
+            let mut link = Link::datagrams(socket, &listening.flows, serving.options)?;
             let mut handler = Handler::new(serving);
             while !serving.stop.is_requested() {
                 link.receive(&mut handler)?;
@@ -75,14 +75,16 @@ fn accept_all(
                 let client = Client::connected(address.as_socket());
                 let ticks = ticks(serving, LONG_TICK);
                 let mut handler = Handler::new(serving);
-                let mut link = Link::connection(accepted, client, serving.options);
-                if let Err(error) = &ticks {
-                    crate::error::complain(format_args!("WARNING: closing a socket: {error}"));
-                }
-                while ticks.is_ok()
-                    && !serving.stop.is_requested()
-                    && link.receive(&mut handler).unwrap_or(Received::Closed) != Received::Closed
-                {
+                let link = Link::connection(accepted, client, serving.options);
+                match (link, &ticks) {
+                    (Ok(mut link), Ok(_)) => {
+                        while !serving.stop.is_requested()
+                            && link.receive(&mut handler).unwrap_or(Received::Closed)
+                                != Received::Closed
+                        {}
+                    }
+                    (Err(error), _) => closing(&error),
+                    (_, Err(error)) => closing(error),
                 }
                 connections.fetch_sub(1, Ordering::Relaxed);
                 hand_in(handler, totals);
@@ -92,4 +94,8 @@ fn accept_all(
     })?;
     hand_in(handler, totals);
     Ok(())
+}
+
+fn closing(error: &Error) {
+    crate::error::complain(format_args!("WARNING: closing a socket: {error}"));
 }

@@ -1,12 +1,15 @@
 //! A socket of a server with what has been received from it.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use super::handler::{Handler, ReplyTo};
 use super::sessions::Client;
 use crate::error::Error;
+use crate::message::{Header, Malformed};
 use crate::net::address::{Flow, Peer};
 use crate::net::inbox::Inbox;
+use crate::net::packets::PacketReader;
 use crate::net::socket::{self, Socket};
 use crate::options::ServerOptions;
 
@@ -15,10 +18,11 @@ use crate::options::ServerOptions;
 pub(super) struct Link {
     socket: Socket,
     inbox: Inbox,
+    packets: Option<PacketReader>,
     kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Kind {
     Datagrams(ReplyTo),
     Connection(Client),
@@ -37,7 +41,11 @@ pub(super) enum Received {
 
 impl Link {
     /// A socket that receives the datagrams of these flows.
-    pub(super) fn datagrams(socket: Socket, flows: &[Flow], options: &ServerOptions) -> Self {
+    pub(super) fn datagrams(
+        socket: Socket,
+        flows: &[Flow],
+        options: &ServerOptions,
+    ) -> Result<Self, Error> {
         let reply = match flows {
             [flow] if flow.is_group() && !options.unicast_reply => flow
                 .address
@@ -45,20 +53,26 @@ impl Link {
                 .map_or(ReplyTo::Sender, |address| ReplyTo::Group(address.ip())),
             _ => ReplyTo::Sender,
         };
-        Self {
+        Ok(Self {
             socket,
             inbox: Inbox::for_datagrams(),
+            packets: PacketReader::new(&options.common)?,
             kind: Kind::Datagrams(reply),
-        }
+        })
     }
 
     /// An accepted connection.
-    pub(super) fn connection(socket: Socket, client: Client, options: &ServerOptions) -> Self {
-        Self {
+    pub(super) fn connection(
+        socket: Socket,
+        client: Client,
+        options: &ServerOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self {
             socket,
             inbox: Inbox::for_stream(options.message_len_max),
+            packets: PacketReader::new(&options.common)?,
             kind: Kind::Connection(client),
-        }
+        })
     }
 
     pub(super) fn socket(&self) -> &Socket {
@@ -68,45 +82,140 @@ impl Link {
     /// Receives once and handles the messages.
     #[inline]
     pub(super) fn receive(&mut self, handler: &mut Handler<'_>) -> Result<Received, Error> {
+        if self.packets.is_some() {
+            return self.receive_packets(handler);
+        }
         let (len, sender) = match self.socket.receive(self.inbox.space()) {
             Ok(received) => received,
-            Err(error) if socket::is_idle(&error) => return Ok(Received::Nothing),
-            Err(error) => match self.kind {
-                Kind::Connection(_) => return Ok(Received::Closed),
-                Kind::Datagrams(_) => return Err(receive_error(error)),
-            },
+            Err(error) => return self.kind.without_message(error),
         };
         self.inbox.filled(len);
-        match self.kind {
-            Kind::Datagrams(reply) => {
-                let client = Client::of(&sender);
-                let group = reply.peer(&sender);
-                let peer = group.as_ref().unwrap_or(&sender);
-                while let Some(next) = self.inbox.next() {
-                    let Ok((header, message)) = next else {
-                        handler.malformed_datagram();
-                        continue;
-                    };
-                    let handled = handler.message(header, message, client, (&self.socket, peer));
-                    handled.unwrap_or_else(|error| handler.reply_failed(error));
-                }
-            }
-            Kind::Connection(_) if len == 0 => return Ok(Received::Closed),
-            Kind::Connection(client) => {
-                while let Some(next) = self.inbox.next() {
-                    let Ok((header, message)) = next else {
-                        handler.malformed_stream(client);
-                        return Ok(Received::Closed);
-                    };
-                    let reply = (&self.socket, &Peer::Connected);
-                    if let Err(error) = handler.message(header, message, client, reply) {
-                        handler.reply_failed(error);
-                        return Ok(Received::Closed);
-                    }
-                }
+        if self.kind.is_connection() && len == 0 {
+            return Ok(Received::Closed);
+        }
+        let exchange = Exchange::new(&self.socket, self.kind, &sender);
+        while let Some(next) = self.inbox.next() {
+            if exchange.handle(handler, next).is_break() {
+                return Ok(Received::Closed);
             }
         }
         Ok(Received::Bytes)
+    }
+
+    /// Handles what a ring has brought.
+    pub(super) fn take(
+        &mut self,
+        handler: &mut Handler<'_>,
+        part: &mut [u8],
+        sender: &Peer,
+    ) -> Received {
+        let exchange = Exchange::new(&self.socket, self.kind, sender);
+        let flow = self.inbox.pass(part, |next| exchange.handle(handler, next));
+        match flow.is_break() && self.kind.is_connection() {
+            true => Received::Closed,
+            false => Received::Bytes,
+        }
+    }
+
+    /// The same of messages that stay where the library has them.
+    fn receive_packets(&mut self, handler: &mut Handler<'_>) -> Result<Received, Error> {
+        let Some(packets) = &mut self.packets else {
+            return Ok(Received::Nothing);
+        };
+        let (mut received, sender) = match packets.receive(&self.socket) {
+            Ok(received) => received,
+            Err(error) => return self.kind.without_message(error),
+        };
+        let is_end = self.kind.is_connection() && received.is_empty();
+        let exchange = Exchange::new(&self.socket, self.kind, &sender);
+        let mut flow = ControlFlow::Continue(());
+        received.for_each_mut(|part| {
+            if flow.is_continue() && !is_end {
+                flow = self.inbox.pass(part, |next| exchange.handle(handler, next));
+            }
+        });
+        // A datagram that is none costs nothing but itself.
+        let is_over = flow.is_break() && self.kind.is_connection();
+        match is_end || is_over {
+            true => Ok(Received::Closed),
+            false => Ok(Received::Bytes),
+        }
+    }
+}
+
+impl Kind {
+    fn is_connection(self) -> bool {
+        matches!(self, Self::Connection(_))
+    }
+
+    /// A call has ended without a message.
+    fn without_message(self, error: io::Error) -> Result<Received, Error> {
+        match self {
+            _ if socket::is_idle(&error) => Ok(Received::Nothing),
+            Self::Connection(_) => Ok(Received::Closed),
+            Self::Datagrams(_) => Err(receive_error(error)),
+        }
+    }
+}
+
+/// What one call has received, and where answers go.
+struct Exchange<'a> {
+    socket: &'a Socket,
+    kind: Kind,
+    client: Client,
+    sender: &'a Peer,
+    group: Option<Peer>,
+}
+
+impl<'a> Exchange<'a> {
+    #[inline]
+    fn new(socket: &'a Socket, kind: Kind, sender: &'a Peer) -> Self {
+        let (client, group) = match kind {
+            Kind::Datagrams(reply) => (Client::of(sender), reply.peer(sender)),
+            Kind::Connection(client) => (client, None),
+        };
+        Self {
+            socket,
+            kind,
+            client,
+            sender,
+            group,
+        }
+    }
+
+    /// Handles a message, or what is none. `Break`: the connection is over.
+    #[inline]
+    fn handle(
+        &self,
+        handler: &mut Handler<'_>,
+        next: Result<(Header, &mut [u8]), Malformed>,
+    ) -> ControlFlow<()> {
+        match (self.kind, next) {
+            (Kind::Datagrams(_), Ok((header, message))) => {
+                let peer = self.group.as_ref().unwrap_or(self.sender);
+                let handled = handler.message(header, message, self.client, (self.socket, peer));
+                handled.unwrap_or_else(|error| handler.reply_failed(error));
+                ControlFlow::Continue(())
+            }
+            (Kind::Datagrams(_), Err(_)) => {
+                handler.malformed_datagram();
+                ControlFlow::Continue(())
+            }
+            (Kind::Connection(client), Ok((header, message))) => {
+                let reply = (self.socket, &Peer::Connected);
+                match handler.message(header, message, client, reply) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        handler.reply_failed(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            }
+            (Kind::Connection(client), Err(_)) => {
+                handler.malformed_stream(client);
+                ControlFlow::Break(())
+            }
+        }
     }
 }
 

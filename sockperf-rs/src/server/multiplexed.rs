@@ -53,7 +53,7 @@ pub(super) fn serve(
         };
         let entry = match socket {
             ListeningSocket::Datagram(socket) => {
-                Entry::Link(Link::datagrams(socket, &listening.flows, serving.options))
+                Entry::Link(Link::datagrams(socket, &listening.flows, serving.options)?)
             }
             ListeningSocket::Stream(socket) => match listening.flows.first() {
                 Some(flow) => Entry::Listener(socket, flow.clone()),
@@ -142,11 +142,8 @@ impl Entries {
                 }
                 handler.connected();
                 let client = Client::connected(address.as_socket());
-                self.add(Entry::Link(Link::connection(
-                    accepted,
-                    client,
-                    serving.options,
-                )))
+                let link = Link::connection(accepted, client, serving.options)?;
+                self.add(Entry::Link(link))
             }
         }
     }

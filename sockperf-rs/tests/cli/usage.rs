@@ -18,9 +18,16 @@ fn help_goes_to_stdout_and_succeeds() {
 fn errors_go_to_stderr_and_fail() {
     for (arguments, message) in [
         (
-            "pp --load-vma",
-            "sockperf: ERROR: --load-vma is not supported: ",
+            "pp --load-xlio",
+            "sockperf: ERROR: --load-xlio is not supported: ",
         ),
+        (
+            "pp --load-vma=/no/such/libvma.so",
+            "Invalid --load-vma value: /no/such/libvma.so",
+        ),
+        ("pp --zcopyread", "--zcopyread needs libvma"),
+        ("sr -p 0 --zcopyread", "--zcopyread needs libvma"),
+        ("pp --set-sock-accl", "cannot set sock-accl"),
         ("pp --nosuch", "unexpected argument '--nosuch'"),
         ("nosuch", "unknown command 'nosuch'"),
         ("pp -t 0", "'-t' Invalid duration: 0"),

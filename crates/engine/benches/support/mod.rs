@@ -71,6 +71,7 @@ pub fn settings() -> Settings {
         exceptions: vma_config::ExceptionHandling::LogDebug,
         memory: vma_config::MemoryKind::Ordinary,
         memory_is_asked_for: false,
+        program_memory: None,
         offloaded_sockets: true,
         socketxtreme: false,
         thread_mode: dev_core::ThreadMode::SpinLock,

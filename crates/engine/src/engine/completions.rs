@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use dev_core::Backend;
 use libc::c_int;
 use links::interface::ring_set::RingSet;
+use links::moderation::Moderation;
 use sys::Errno;
 
 use crate::engine::kinds::AnySocket;
@@ -179,9 +180,7 @@ impl<B: Backend> Engine<B> {
     /// address.
     pub fn rings_of(&self, socket: impl Into<AnySocket<B>>) -> Vec<RawFd> {
         let socket = socket.into();
-        let Some(channels) = self.unseen.channels() else {
-            return Vec::new();
-        };
+        let channels = self.unseen.rings();
         let of = |interface, rings| channels.of(interface, rings)?.fd();
         let present: Vec<_> = socket
             .core()
@@ -234,6 +233,33 @@ impl<B: Backend> Engine<B> {
             .unseen
             .user_data
             .store(data, Ordering::Relaxed);
+    }
+
+    /// What they carry.
+    pub fn user_data(&self, socket: impl Into<AnySocket<B>>) -> u64 {
+        let socket = socket.into();
+        socket.core().unseen.user_data.load(Ordering::Relaxed)
+    }
+
+    /// `SO_VMA_FLOW_TAG`: a number of the program's for what the socket receives.
+    pub fn set_flow_tag(&self, socket: impl Into<AnySocket<B>>, tag: u32) {
+        let socket = socket.into();
+        socket.core().unseen.flow_tag.store(tag, Ordering::Relaxed);
+    }
+
+    /// That; 0 for none.
+    pub fn flow_tag(&self, socket: impl Into<AnySocket<B>>) -> u32 {
+        let socket = socket.into();
+        socket.core().unseen.flow_tag.load(Ordering::Relaxed)
+    }
+
+    /// How wake-ups by the ring behind a descriptor are moderated from here on. `Err`: `EBADFD`, it
+    /// is none.
+    pub fn moderate_ring(&self, fd: RawFd, moderation: Moderation) -> Result<(), Errno> {
+        let mut rings = self.unseen.rings().iter();
+        let ring = rings.find(|channel| channel.is_known_by(fd));
+        ring.ok_or(Errno(libc::EBADFD))?.moderate(moderation);
+        Ok(())
     }
 
     /// The headers of what a socket sends to its peer: with that of UDP, without that of TCP, which

@@ -25,7 +25,7 @@ impl<B: Backend> Engine<B> {
             let gauge = &counters.rx_zero_copy_packets;
             self.held_packets.hold(owner, packet, frames_max, gauge)
         };
-        sink.packets.into_iter().map(hold)
+        sink.into_packets().map(hold)
     }
 
     /// So many frames can be held: half of them serve the rings, whatever the program holds, and

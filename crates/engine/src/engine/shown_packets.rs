@@ -7,6 +7,7 @@ use sys::Errno;
 use crate::engine::held_packets::owner_of;
 use crate::engine::kinds::AnySocket;
 use crate::engine::{Engine, Shown};
+use crate::sockets::events;
 use crate::sockets::stack::Stack;
 use crate::sockets::unseen::{Callback, Verdict};
 
@@ -67,6 +68,9 @@ impl<B: Backend> Engine<B> {
             let counters = shown.socket.core().counters();
             let gauge = &counters.rx_zero_copy_packets;
             self.held_packets.hold_seen(owner, shown.id, packet, gauge);
+            let core = shown.socket.core();
+            core.unseen.note_held();
+            core.readiness.announce(events::IN);
         }
     }
 }

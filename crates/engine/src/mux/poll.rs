@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_short;
 use links::interface::set::InterfaceSet;
-use links::settings::Settings;
 use sys::Errno;
 
 use crate::mux::call::{MuxCall, MuxOutcome, ROUNDS_PER_ATTEMPT, Step};
@@ -36,7 +35,6 @@ impl<S: Stack> PolledSockets<S> {
         call: &mut MuxCall,
         fds: &mut [libc::pollfd],
     ) -> MuxOutcome {
-        let settings = host.settings();
         let interfaces = InterfaceSet::none();
         for (interface, rings) in self
             .sockets
@@ -54,7 +52,7 @@ impl<S: Stack> PolledSockets<S> {
             if host.unseen.has_any() && call.shows_first() {
                 return MuxOutcome::Again;
             }
-            if let Some(outcome) = self.ready(settings, call, fds, now) {
+            if let Some(outcome) = self.ready(host, call, fds, now) {
                 return outcome;
             }
             if call.asks_kernel() {
@@ -81,11 +79,17 @@ impl<S: Stack> PolledSockets<S> {
     /// `VMA_SELECT_SKIP_OS`-th time that the call has not asked the kernel yet.
     fn ready(
         &self,
-        settings: &Settings,
+        host: &Host<S>,
         call: &MuxCall,
         fds: &mut [libc::pollfd],
         look: impl Fn(S) -> u32,
     ) -> Option<MuxOutcome> {
+        let settings = host.settings();
+        let may_hold = host.unseen.is_used();
+        let look = |socket: S| match may_hold {
+            true => look(socket) | socket.core().unseen.held(),
+            false => look(socket),
+        };
         let is_ready = |(index, socket): &(usize, S)| wanted(&fds[*index]) & look(*socket) != 0;
         if !self.sockets.iter().any(is_ready) {
             return None;
@@ -103,6 +107,9 @@ impl<S: Stack> PolledSockets<S> {
             let polled = &mut fds[*index];
             let readiness = &socket.core().readiness;
             polled.revents |= readiness.report_along(wanted(polled)) as c_short;
+            if may_hold {
+                polled.revents |= socket.core().unseen.tell_held(wanted(polled)) as c_short;
+            }
         }
         let count = fds.iter().filter(|polled| polled.revents != 0).count();
         // Another thread may have taken the datagram meanwhile; zero would say that the time is
@@ -149,7 +156,7 @@ impl<S: Stack> PolledSockets<S> {
             let _ = sleep.end();
             return MuxOutcome::Again;
         }
-        if let Some(outcome) = self.ready(settings, call, fds, S::look) {
+        if let Some(outcome) = self.ready(host, call, fds, S::look) {
             let _ = sleep.end();
             return outcome;
         }

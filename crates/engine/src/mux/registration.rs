@@ -123,6 +123,9 @@ impl<S: MuxStack> Registration<S> {
             // First: what comes from here on queues it again, and what has come before is seen.
             self.queued.swap(false, Ordering::AcqRel);
             events = self.ready_for(wanted);
+            if events == 0 && !self.disabled.load(Ordering::Relaxed) {
+                events = self.socket.core().unseen.tell_held(wanted);
+            }
             if events == 0 {
                 return None;
             }

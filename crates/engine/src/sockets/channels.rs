@@ -1,5 +1,5 @@
-//! SocketXtreme: packets and events of sockets wait at the ring by which they come, until the
-//! program takes them as completions. They are in no queue of a socket.
+//! SocketXtreme: the ring by which packets and events of sockets come knows of them, until the
+//! program takes them as completions, or by calls on their sockets.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
@@ -11,6 +11,7 @@ use dev_core::{Lock, ThreadMode};
 use links::Receiver;
 use links::interface::Interface;
 use links::interface::ring_set::RingSet;
+use links::moderation::Moderation;
 use links::receiver::NoCall;
 
 /// Rings that a program can have: more than a host's interfaces have together, mostly.
@@ -48,6 +49,11 @@ impl<S: Receiver> Channel<S> {
     #[inline]
     pub(crate) fn is_known_by(&self, fd: RawFd) -> bool {
         self.fd.get().is_some_and(|known| *known == Some(fd))
+    }
+
+    /// How wake-ups by it are moderated from here on.
+    pub(crate) fn moderate(&self, moderation: Moderation) {
+        self.interface.moderate(self.ring, moderation);
     }
 
     /// Receives what has come.

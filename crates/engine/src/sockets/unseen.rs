@@ -14,6 +14,7 @@ use links::Receiver;
 use links::interface::set::InterfaceSet;
 
 use crate::sockets::channels::Channels;
+use crate::sockets::events;
 
 /// A function of the program's, and what it is called with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,10 +131,14 @@ pub(crate) struct ShownSocket<S: Receiver> {
     is_shown: AtomicBool,
     /// SocketXtreme: it is in the list of its ring.
     is_listed: AtomicBool,
+    /// The program holds a packet since a call was last told of the socket.
+    has_held: AtomicBool,
     /// Of what the socket is ready for, what the program has been told.
     pub(crate) reported: AtomicU32,
     /// What completions carry.
     pub(crate) user_data: AtomicU64,
+    /// `SO_VMA_FLOW_TAG`
+    pub(crate) flow_tag: AtomicU32,
     unseen: &'static Unseen<S>,
 }
 
@@ -151,8 +156,10 @@ impl<S: Receiver> ShownSocket<S> {
         Self {
             is_shown: AtomicBool::new(false),
             is_listed: AtomicBool::new(false),
+            has_held: AtomicBool::new(false),
             reported: AtomicU32::new(0),
             user_data: AtomicU64::new(0),
+            flow_tag: AtomicU32::new(0),
             unseen,
         }
     }
@@ -161,7 +168,9 @@ impl<S: Receiver> ShownSocket<S> {
     pub(crate) fn begin(&self, fd: c_int) {
         self.is_shown.store(self.is_xtreme(), Ordering::Relaxed);
         self.is_listed.store(false, Ordering::Relaxed);
+        self.has_held.store(false, Ordering::Relaxed);
         self.reported.store(0, Ordering::Relaxed);
+        self.flow_tag.store(0, Ordering::Relaxed);
         self.user_data
             .store(fd.cast_unsigned().into(), Ordering::Relaxed);
     }
@@ -176,6 +185,30 @@ impl<S: Receiver> ShownSocket<S> {
     /// It was taken out of the list: what comes from here on puts it back.
     pub(crate) fn leaves_list(&self) {
         self.is_listed.swap(false, Ordering::AcqRel);
+    }
+
+    /// The program holds a packet: a call that waits for the socket is told of it, as if there were
+    /// something to read.
+    pub(crate) fn note_held(&self) {
+        self.has_held.store(true, Ordering::Release);
+    }
+
+    /// What there is to tell of that.
+    #[inline]
+    pub(crate) fn held(&self) -> u32 {
+        match self.has_held.load(Ordering::Relaxed) {
+            true => events::IN,
+            false => 0,
+        }
+    }
+
+    /// The same, once, to a call that wants this.
+    #[cold]
+    pub(crate) fn tell_held(&self, wanted: u32) -> u32 {
+        if wanted & events::IN != 0 && self.has_held.swap(false, Ordering::AcqRel) {
+            return wanted & events::IN;
+        }
+        0
     }
 
     /// Whether a function of the program's is to see what comes.
@@ -200,13 +233,16 @@ pub(crate) struct Unseen<S: Receiver> {
     is_used: AtomicBool,
     sockets: Lock<VecDeque<(S, u32)>>,
     /// SocketXtreme: the program takes packets and events by rings.
-    channels: Option<Channels<S>>,
+    is_xtreme: bool,
+    /// Its rings, as it knows them.
+    channels: Channels<S>,
 }
 
 impl<S: Receiver> Unseen<S> {
     pub(crate) fn new(mode: ThreadMode, is_xtreme: bool) -> Self {
         Self {
-            channels: is_xtreme.then(|| Channels::new(mode)),
+            is_xtreme,
+            channels: Channels::new(mode),
             count: AtomicU32::new(0),
             is_used: AtomicBool::new(false),
             sockets: Lock::new(mode, VecDeque::new()),
@@ -226,19 +262,31 @@ impl<S: Receiver> Unseen<S> {
         self.is_used.load(Ordering::Relaxed) && !self.sockets.lock().is_empty()
     }
 
+    /// Whether anybody has asked to see packets.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
     /// Whether the program takes packets and events by rings.
     #[inline]
     pub(crate) fn is_xtreme(&self) -> bool {
-        self.channels.is_some()
+        self.is_xtreme
     }
 
+    /// The rings of a program that takes packets by them.
     pub(crate) fn channels(&self) -> Option<&Channels<S>> {
-        self.channels.as_ref()
+        self.is_xtreme.then_some(&self.channels)
+    }
+
+    /// The rings that the program knows.
+    pub(crate) fn rings(&self) -> &Channels<S> {
+        &self.channels
     }
 
     /// The caller wakes sleepers afterwards. `interfaces`: those of the socket.
     pub(crate) fn add(&self, socket: S, generation: u32, interfaces: &InterfaceSet<S>) {
-        if let Some(channels) = &self.channels {
+        if let Some(channels) = self.channels() {
             let home = interfaces.iter_rings().next();
             let channel = home.and_then(|(interface, rings)| channels.of(interface, rings));
             return channel

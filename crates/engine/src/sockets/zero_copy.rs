@@ -15,7 +15,9 @@ pub struct PacketSink {
     packets_max: usize,
     /// What the kernel has is not copied either: the call fails.
     pub(crate) is_forced: bool,
-    pub(crate) packets: Vec<Received>,
+    /// Mostly there is one.
+    first: Option<Received>,
+    more: Vec<Received>,
 }
 
 impl PacketSink {
@@ -24,18 +26,31 @@ impl PacketSink {
         Self {
             packets_max,
             is_forced,
-            packets: Vec::new(),
+            first: None,
+            more: Vec::new(),
         }
     }
 
     /// Whether one more has room.
     pub(crate) fn has_room(&self) -> bool {
-        self.packets.len() < self.packets_max
+        usize::from(self.first.is_some()) + self.more.len() < self.packets_max
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, packet: Received) {
+        match &self.first {
+            None => self.first = Some(packet),
+            Some(_) => self.more.push(packet),
+        }
+    }
+
+    pub(crate) fn into_packets(self) -> impl Iterator<Item = Received> {
+        self.first.into_iter().chain(self.more)
     }
 
     /// Whether the call has left its data in the caller's buffers after all.
     pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.first.is_none()
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use crate::sockets::events;
 use crate::sockets::host::Host;
 use crate::sockets::payload::Received;
-use crate::sockets::unseen::Gate;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// What the program is told of when it comes: of data there are packets.
@@ -67,9 +66,6 @@ impl<S: TcpStack> TcpSocket<S> {
             count += 1;
         }
         let has_more = stream.connection.readable_len() > 0;
-        if stream.gate.hides() {
-            stream.gate = if has_more { Gate::Listed } else { Gate::Shut };
-        }
         stream.show_readiness(&self.core);
         let now = self.readiness.now();
         let known = self.unseen.reported.fetch_and(now, Ordering::Relaxed);

@@ -291,7 +291,7 @@ impl<S: Stack> Stream<S> {
             match self.connection.hold_payload(now) {
                 Ok(Some(packet)) => {
                     call.done += packet.as_ref().len();
-                    sink.packets.push(packet);
+                    sink.push(packet);
                 }
                 Ok(None) => break,
                 Err(_) if call.done > 0 => break,

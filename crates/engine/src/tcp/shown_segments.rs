@@ -28,11 +28,15 @@ impl<S: Stack> Stream<S> {
             && (matches!(self.gate, Gate::Running(_)) || self.connection.readable_len() > 0)
     }
 
-    /// The connection has changed. Whether there is something new to be shown.
+    /// The connection has changed. Whether there is something new to be shown, or that the ring is
+    /// to be told of (SocketXtreme).
     #[cold]
     pub(super) fn follow_gate(&mut self, core: &SocketCore<S>) -> bool {
         let is_empty = self.connection.readable_len() == 0;
         let is_shown = core.unseen.is_shown() && self.orphan.is_none();
+        if core.unseen.is_xtreme() {
+            return is_shown && !is_empty;
+        }
         self.gate = match self.gate {
             Gate::Running(run) => Gate::Running(run),
             _ if !is_shown => Gate::Open,
@@ -40,7 +44,6 @@ impl<S: Stack> Stream<S> {
             Gate::Shut if !is_empty && self.connection.has_urgent() => Gate::Passed,
             Gate::Shut if !is_empty => Gate::Listed,
             Gate::Open | Gate::Passed if is_empty => Gate::Shut,
-            Gate::Open if core.unseen.is_xtreme() => Gate::Listed,
             Gate::Open => Gate::Passed,
             // It is known.
             Gate::Listed => return false,

@@ -74,8 +74,11 @@ impl<S: UdpStack> UdpSocket<S> {
             Waiting::InFrame(received)
         };
         if queue.wants.shown() {
-            self.push_to_be_shown(queue, waiting, facts);
-            return Ok(true);
+            if !self.unseen.is_xtreme() {
+                self.push_to_be_shown(queue, waiting, facts);
+                return Ok(true);
+            }
+            self.tell_ring();
         }
         if let Some(facts) = facts {
             queue.facts.push_back(facts);
@@ -209,7 +212,7 @@ impl<S: Stack> UdpSocket<S> {
         if told.is_ok()
             && let Some(sink) = message.sink()
         {
-            sink.packets.push(packet);
+            sink.push(packet);
         }
         Some(told.map(|()| len))
     }

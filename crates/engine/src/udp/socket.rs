@@ -127,7 +127,7 @@ impl<S: Stack> UdpSocket<S> {
         self.refresh_receive_limit();
         self.tell_nothing();
         if self.core.unseen.is_xtreme() {
-            self.wait_at_ring();
+            self.tells_its_ring();
         }
         self.core.begin();
     }

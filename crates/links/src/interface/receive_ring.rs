@@ -17,6 +17,7 @@ use crate::interface::multi_buffer::MultiBuffer;
 use crate::interface::reuseport::ReusePort;
 use crate::interface::sources::RefusedSources;
 use crate::interface::stream_detector::StreamDetector;
+use crate::moderation::OwnModeration;
 use crate::receiver::Receiver;
 
 /// Whose a packet is.
@@ -70,6 +71,8 @@ pub(super) struct ReceiveRing<B: Backend> {
     pub(super) stats: &'static RingStats,
     /// See `Interface::stream_gap_nsec`.
     pub(super) stream_gap_nsec: AtomicU64,
+    /// How wake-ups by it are moderated, if the program has said so.
+    pub(super) moderation: OwnModeration,
     /// What had been received when `Interface::drain_unpolled` was last called.
     pub(super) received_before: AtomicU64,
     pub(super) foreign: ForeignRings,
@@ -87,6 +90,7 @@ impl<B: Backend> ReceiveRing<B> {
             wait_fds: side.wait_fds,
             stats,
             stream_gap_nsec: AtomicU64::new(0),
+            moderation: OwnModeration::default(),
             received_before: AtomicU64::new(0),
             foreign: ForeignRings::new(rings),
         };

@@ -9,13 +9,25 @@ use stats::RingStats;
 
 use crate::interface::Interface;
 use crate::interface::receive_ring::ReceiveRing;
+use crate::moderation::Moderation;
 use crate::receiver::Receiver;
 
 impl<S: Receiver> Interface<S> {
-    /// Nanoseconds from packet to packet of a stream that nobody answers; 0 if none comes.
-    pub fn stream_gap_nsec(&self) -> u64 {
-        let gaps = self.receivers.iter().map(stream_gap_nsec);
-        gaps.filter(|gap| *gap > 0).min().unwrap_or(0)
+    /// For how long to nap, at most, where a stream comes that nobody answers. `usual`: as far as
+    /// the program has said nothing else of a ring.
+    pub fn stream_nap_nsec(&self, usual: Moderation) -> Option<u64> {
+        let naps = self.receivers.iter().filter_map(|ring| {
+            let moderation = ring.moderation.get().unwrap_or(usual);
+            moderation.nap_nsec(stream_gap_nsec(ring))
+        });
+        naps.min()
+    }
+
+    /// How wake-ups by a ring are moderated from here on.
+    pub fn moderate(&self, ring: usize, moderation: Moderation) {
+        if let Some(ring) = self.receivers.iter().nth(ring) {
+            ring.moderation.set(moderation);
+        }
     }
 
     /// The descriptors of the rings by which streams come.

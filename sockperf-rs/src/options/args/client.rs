@@ -62,11 +62,8 @@ pub(super) fn client(
     if data_integrity && burst.is_some() {
         return Err(usage("--data-integrity conflicts with -b option"));
     }
-    let has_file = given.has("file");
-    for (key, name) in [("client_port", "client_port"), ("client_ip", "client_ip")] {
-        if has_file && given.has(key) {
-            return Err(usage(format!("--{name} conflicts with -f option")));
-        }
+    if given.has("file") && given.has("client_port") {
+        return Err(usage("--client_port conflicts with -f option"));
     }
     if mode == Mode::Playback && !given.has("data-file") {
         return Err(usage("--data-file must be used with playback mode"));

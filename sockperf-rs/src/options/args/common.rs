@@ -29,8 +29,14 @@ pub(super) fn server(given: &Given<'_>) -> Result<ServerOptions, Error> {
             "--threads-num must be used with feed file (option '-f')",
         ));
     }
-    if threads.is_some_and(|threads| threads > 1) && common.multiplexer == Multiplexer::Recvfrom {
-        return Err(usage("--threads-num conflicts with -F recvfrom"));
+    let conflict = match common.multiplexer {
+        Multiplexer::Recvfrom => "--threads-num conflicts with -F recvfrom",
+        // Rings are of interfaces, whose sockets may be anybody's.
+        Multiplexer::SocketXtreme => "--threads-num conflicts with -F socketxtreme",
+        _ => "",
+    };
+    if threads.is_some_and(|threads| threads > 1) && !conflict.is_empty() {
+        return Err(usage(conflict));
     }
     let len = message_len(given, MAX_STREAM_LEN)?;
     Ok(ServerOptions {
@@ -61,16 +67,20 @@ pub(super) fn common(given: &Given<'_>, mode: Mode) -> Result<CommonOptions, Err
     let wait_sec = given.number("pre-warmup-wait", (1, SECONDS_MAX), |text| {
         format!("'--pre-warmup-wait' Invalid pre warmup wait: {text}")
     })?;
-    let nonblocked = given.switch("nonblocked");
+    let multiplexer = multiplexer(given)?;
+    // Rings are polled.
+    let nonblocked = given.switch("nonblocked") || multiplexer == Multiplexer::SocketXtreme;
     Ok(CommonOptions {
         target: target(given)?,
-        multiplexer: multiplexer(given)?,
+        multiplexer,
         timeout_msec: given.number("timeout", (-1, i32::MAX), |text| {
             format!("'--timeout' Invalid select/poll/epoll timeout val: {text} (msec, or =-1)")
         })?,
         receive_loops: receive_loops(given, nonblocked)?,
         socket: socket(given, mode)?,
         nonblocked,
+        zero_copy: zero_copy(given)?,
+        load_vma: load_vma(given)?,
         activity: activity(given)?,
         warm_up: !given.switch("dontwarmup"),
         pre_warm_up_wait: Duration::from_secs(u64::from(wait_sec.unwrap_or(0))),
@@ -122,12 +132,18 @@ fn multiplexer(given: &Given<'_>) -> Result<Multiplexer, Error> {
         Some("p" | "poll") => Ok(Multiplexer::Poll),
         Some("e" | "epoll") => Ok(Multiplexer::Epoll),
         Some("r" | "recvfrom") => Ok(Multiplexer::Recvfrom),
-        Some("x" | "socketxtreme") => Err(usage(
-            "-F socketxtreme is not supported: it needs libvma's extra API, which sockperf-rs does \
-             not use yet",
-        )),
+        Some("x" | "socketxtreme") if given.has("tls") => {
+            Err(usage("--tls conflicts with -F socketxtreme"))
+        }
+        Some("x" | "socketxtreme") if given.text("threads").is_some_and(|it| it != "1") => {
+            Err(usage("--threads conflicts with -F socketxtreme"))
+        }
+        Some("x" | "socketxtreme") if given.switch("zcopyread") => {
+            Err(usage("--zcopyread conflicts with -F socketxtreme"))
+        }
+        Some("x" | "socketxtreme") => Ok(Multiplexer::SocketXtreme),
         Some(text) => Err(usage(format!(
-            "'-F' Invalid multiply io handle type: {text} (s, p, e or r)"
+            "'-F' Invalid multiply io handle type: {text} (s, p, e, r or x)"
         ))),
     }
 }
@@ -164,6 +180,7 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
         rate_limit: given.number("rate-limit", (1, u32::MAX), |text| {
             format!("'--rate-limit' Invalid rate limit: {text}")
         })?,
+        accelerated: given.switch("set-sock-accl"),
         reuse_address: given.switch("uc-reuseaddr"),
         no_delay,
         skip_blocking_send: given.switch("tcp-skip-blocking-send"),
@@ -178,6 +195,31 @@ fn socket(given: &Given<'_>, mode: Mode) -> Result<SocketOptions, Error> {
         },
         tls: tls(given)?,
     })
+}
+
+/// `--zcopyread`
+fn zero_copy(given: &Given<'_>) -> Result<bool, Error> {
+    let is_asked_for = given.switch("zcopyread");
+    if is_asked_for && given.has("tls") {
+        return Err(usage("--tls conflicts with --zcopyread"));
+    }
+    Ok(is_asked_for)
+}
+
+/// `--load-vma`
+fn load_vma(given: &Given<'_>) -> Result<Option<String>, Error> {
+    if !given.has("load-vma") {
+        return Ok(None);
+    }
+    if given.has("tls") {
+        return Err(usage("--tls conflicts with --load-vma"));
+    }
+    match given.text("load-vma") {
+        Some(path) if path.is_empty() || path.contains([':', ' ']) => Err(usage(format!(
+            "'--load-vma' Invalid path: {path} (none, or with a colon or a space)"
+        ))),
+        path => Ok(Some(path.unwrap_or("libvma.so").to_owned())),
+    }
 }
 
 fn tls(given: &Given<'_>) -> Result<Option<String>, Error> {

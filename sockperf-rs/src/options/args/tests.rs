@@ -109,6 +109,23 @@ fn defaults_of_the_clients() {
 }
 
 #[test]
+fn the_library_is_asked_for() {
+    let common = pp("").common;
+    assert!(!common.zero_copy && common.load_vma.is_none() && !common.socket.accelerated);
+    for form in ["--zcopyread", "--vmazcopyread"] {
+        assert!(pp(form).common.zero_copy, "{form}");
+    }
+    assert!(pp("--set-sock-accl").common.socket.accelerated);
+    let by_rings = pp("-f x -F x").common;
+    assert_eq!(by_rings.multiplexer, Multiplexer::SocketXtreme);
+    assert!(by_rings.nonblocked);
+    assert_eq!(pp("-f x -F socketxtreme").common, by_rings);
+    let library = |line| pp(line).common.load_vma;
+    assert_eq!(library("--load-vma").as_deref(), Some("libvma.so"));
+    assert_eq!(library("--load-vma=/a/b.so").as_deref(), Some("/a/b.so"));
+}
+
+#[test]
 fn every_value_form_gives_the_same() {
     for form in ["-t 5", "-t5", "-t=5", "--time 5", "--time=5"] {
         assert_eq!(pp(form).length, TestLength::TimeSec(5), "{form}");

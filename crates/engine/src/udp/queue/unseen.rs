@@ -67,11 +67,10 @@ impl ReceiveQueue {
 }
 
 impl<S: Stack> UdpSocket<S> {
-    /// SocketXtreme: what comes from here on is taken by the ring.
-    pub(in crate::udp) fn wait_at_ring(&self) {
+    /// SocketXtreme: the ring is told of what comes from here on.
+    pub(in crate::udp) fn tells_its_ring(&self) {
         let mut queue = self.receive.lock();
         queue.wants = queue.wants.with_shown(true);
-        queue.unseen.get_or_insert_default().gate = Gate::Shut;
     }
 
     /// What nobody has seen is to be read: the socket is about to be the kernel's.
@@ -112,13 +111,14 @@ impl<S: UdpStack> UdpSocket<S> {
         max: usize,
         give: &mut impl FnMut(payload::Received, SocketAddr),
     ) -> usize {
+        self.unseen.leaves_list();
         let mut queue = self.receive.lock();
         if self.generation() != generation {
             return 0;
         }
         let mut count = 0;
         while count < max
-            && let Some((waiting, _)) = queue.pop_unseen()
+            && let Some(waiting) = queue.pop()
         {
             self.count_received(true, waiting.len(), true);
             self.count_latency(waiting.arrived_nsec());
@@ -126,16 +126,17 @@ impl<S: UdpStack> UdpSocket<S> {
             give(waiting.into_payload(self.pool), source);
             count += 1;
         }
-        if let Some(unseen) = &mut queue.unseen {
-            unseen.gate = match unseen.waiting.is_empty() {
-                true => Gate::Shut,
-                false => {
-                    self.unseen.add(self.into(), generation, &self.interfaces);
-                    Gate::Listed
-                }
-            };
+        self.queue_changed(&queue);
+        if !queue.datagrams.is_empty() {
+            self.tell_ring();
         }
         count
+    }
+
+    /// The ring is told that something waits here.
+    pub(super) fn tell_ring(&'static self) {
+        self.unseen
+            .list(self.into(), self.generation(), &self.interfaces);
     }
 
     /// Has a datagram wait until it is shown. The caller wakes who sleeps.

@@ -5,15 +5,10 @@ use super::*;
 #[test]
 fn options_without_effect_are_refused_by_name() {
     refused(
-        "pp --load-vma=libvma.so",
-        "--load-vma is not supported: preload",
-    );
-    refused(
-        "pp --vmazcopyread",
-        "--zcopyread is not supported: it needs libvma's extra API",
+        "pp --load-xlio=libxlio.so",
+        "--load-xlio is not supported: preload",
     );
     refused("sr --vmarxfiltercb", "--rxfiltercb is not supported");
-    refused("pp -f x -F x", "-F socketxtreme is not supported");
     for option in OPTIONS {
         let Some(reason) = option.refusal() else {
             continue;
@@ -239,6 +234,23 @@ fn conflicting_options_are_refused() {
             "--client_port conflicts with --flows",
         ),
         ("pp --flows 2 --threads 2 -F p", "-F must be used with"),
+        (
+            "pp -f x -F x --threads 2",
+            "--threads conflicts with -F socketxtreme",
+        ),
+        (
+            "sr -f x -F x --threads-num 2",
+            "--threads-num conflicts with -F socketxtreme",
+        ),
+        (
+            "pp -f x -F x --zcopyread",
+            "--zcopyread conflicts with -F socketxtreme",
+        ),
+        ("pp --load-vma=", "'--load-vma' Invalid path:"),
+        (
+            "pp --load-vma=a.so:b.so",
+            "'--load-vma' Invalid path: a.so:b.so",
+        ),
     ] {
         refused(line, message);
     }
