@@ -231,7 +231,9 @@ impl<'a> Listening<'a> {
             let number = self.next;
             self.next += 1;
             let data = EventData::new_u64(number);
-            if epoll::add(epoll, &socket, data, EventFlags::IN).is_ok() {
+            // What it says later is for the thread of its interface.
+            let once = EventFlags::IN | EventFlags::ONESHOT;
+            if epoll::add(epoll, &socket, data, once).is_ok() {
                 self.strangers.insert(number, (socket, Instant::now()));
             }
         }
