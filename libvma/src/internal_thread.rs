@@ -39,12 +39,15 @@ fn end_as_the_program(end: ProgramEnd) {
 }
 
 /// Prepares the process for its end when it has its first connection or listener. Starts the
-/// internal thread if an interface is open, or to be taken over, and the thread does not run yet.
+/// internal thread if an interface is open, or to be taken over, or memory may be shared with other
+/// processes, and the thread does not run yet.
 pub(crate) fn start_when_needed(engine: &'static Engine<Device>) {
     if engine.has_streams() && process_state::is_first_to_prepare_for_death() {
         signals::hand_over_before_death();
     }
-    if !engine.has_open_interface() && !engine.waits_for_interface() {
+    let is_needed =
+        engine.has_open_interface() || engine.waits_for_interface() || engine.looks_for_peers();
+    if !is_needed {
         return;
     }
     let Some(network) = process_state::network().filter(|_| process_state::is_first_watcher())

@@ -240,6 +240,7 @@ fn settings(config: &Config) -> Settings {
         rx_poll_yield: config.rx_poll_yield,
         rx_drain_nsec: config.rx_drain_nsec.into(),
         getsockname_dummy_send: config.getsockname_dummy_send,
+        shares_memory: config.shares_memory,
         poll_shared_cpu: config.poll_shared_cpu,
         measures_polling: config.cpu_usage_stats,
         progress_interval: Duration::from_millis(config.progress_interval_msec.into()),

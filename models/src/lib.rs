@@ -5,9 +5,15 @@
 #[path = "../../crates/stats/src/counter.rs"]
 #[expect(dead_code, reason = "the statistics use all of it")]
 mod counter;
+#[path = "../../crates/shm/src/direction.rs"]
+#[expect(dead_code, reason = "the engine uses all of it")]
+mod direction;
 #[path = "../../crates/dev-core/src/lock.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 mod lock;
+#[path = "../../crates/shm/src/doorbell.rs"]
+#[expect(dead_code, reason = "arenas have as many slots")]
+mod peer_doorbell;
 #[path = "../../crates/stats/src/shares.rs"]
 #[expect(dead_code, reason = "the engine uses all of it")]
 mod shares;
@@ -17,10 +23,12 @@ mod sync;
 mod versioned;
 
 mod counter_model;
+mod direction_model;
 mod doorbell_model;
 mod lead_model;
 mod lock_model;
 mod offload_state_model;
+mod peer_doorbell_model;
 mod readiness_model;
 mod shared_socket_model;
 mod shares_model;

@@ -13,6 +13,7 @@ mod internal_thread;
 mod opening;
 mod ownership;
 mod privileges;
+mod same_host;
 mod seccomp;
 mod shared_notes;
 mod started;

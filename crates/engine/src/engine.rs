@@ -22,6 +22,7 @@ mod program;
 mod progress;
 mod retire;
 pub(crate) mod rights;
+mod same_host;
 mod shared_ports;
 mod shown_packets;
 mod started;
@@ -151,6 +152,7 @@ impl<B: Backend> Engine<B> {
             host.pool,
             Arc::clone(&host.segment),
             Arc::clone(&host.internal_thread),
+            host.peers,
             &settings,
         );
         Ok(Box::new(Self {

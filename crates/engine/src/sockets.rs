@@ -30,6 +30,7 @@ pub(crate) mod own_rings;
 pub(crate) mod pacing;
 pub(crate) mod passed_by;
 pub(crate) mod payload;
+pub(crate) mod peers;
 pub(crate) mod port_place;
 pub(crate) mod port_users;
 pub(crate) mod ports;

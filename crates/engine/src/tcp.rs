@@ -31,6 +31,7 @@ mod reaping;
 mod receive;
 mod reopen;
 mod run_timers;
+mod same_host;
 mod send;
 mod send_file;
 mod shown_segments;

@@ -188,6 +188,12 @@ reasons! {
     /// again.
     BrokerEnded = 47, "the broker that opened the interface has ended",
         "Start the broker again (systemctl start vma-broker): sockets that receive go past the kernel again then";
+    /// A connection within this host, with `VMA_SHM=1`: its peer is looked for.
+    SameHost = 48, "a peer on this host is looked for",
+        "Nothing: it is decided after some calls whether the peer shares memory";
+    /// A connection within this host whose peer has no library, other rights, or no `VMA_SHM=1`.
+    NoSharedMemory = 49, "its peer on this host shares no memory with it",
+        "Start both programs with the library, as one user, in one network namespace and with VMA_SHM=1";
 }
 
 /// The statistics count each by itself.
@@ -195,10 +201,13 @@ reasons! {
 const _: () = assert!(Reason::ALL.len() < stats::REASON_CODES as usize);
 
 impl Reason {
-    /// Whether it passes when an interface is free, or open: what is the kernel's for it may go
-    /// over at any moment.
+    /// Whether it passes when an interface is free, or open, or a peer is found: what is the
+    /// kernel's for it may go over at any moment.
     pub fn passes(self) -> bool {
-        matches!(self, Self::Held | Self::Opening | Self::BrokerEnded)
+        matches!(
+            self,
+            Self::Held | Self::Opening | Self::BrokerEnded | Self::SameHost
+        )
     }
 }
 

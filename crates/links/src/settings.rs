@@ -37,6 +37,8 @@ pub struct Settings {
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`: `getsockname(2)` of a connected UDP socket does all of
     /// a send but the sending.
     pub getsockname_dummy_send: bool,
+    /// `VMA_SHM`: connections within the host go through memory that both processes share.
+    pub shares_memory: bool,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
     pub poll_shared_cpu: bool,
     /// `VMA_RX_UDP_POLL_OS_RATIO`

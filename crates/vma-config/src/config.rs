@@ -64,6 +64,8 @@ pub struct Config {
     /// `VMA_RX_POLL_YIELD`: after how many polls in vain a blocking receive offers its processor to
     /// others; 0 is never.
     pub rx_poll_yield: u32,
+    /// `VMA_SHM`: connections within the host go through memory that both processes share.
+    pub shares_memory: bool,
     /// `VMA_POLL_SHARED_CPU`: poll on a CPU that other threads need, too.
     pub poll_shared_cpu: bool,
     /// `VMA_TCP_NODELAY`
@@ -232,6 +234,9 @@ const INTERNAL_THREAD_AFFINITY: ParameterId = ParameterId::of("VMA_INTERNAL_THRE
 const TIMESTAMPS: ParameterId = ParameterId::of("VMA_TCP_TIMESTAMP_OPTION");
 const CONGESTION: ParameterId = ParameterId::of("VMA_TCP_CC_ALGO");
 const MEMORY: ParameterId = ParameterId::of("VMA_MEM_ALLOC_TYPE");
+const MODERATION: ParameterId = ParameterId::of("VMA_CQ_MODERATION_ENABLE");
+const EXCEPTIONS: ParameterId = ParameterId::of("VMA_EXCEPTION_HANDLING");
+const RING_LIMIT: ParameterId = ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE");
 
 /// An environment's configuration and what there is to say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -361,6 +366,7 @@ impl Config {
             tx_nonblocked_eagains: settings
                 .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),
+            shares_memory: settings.is_on(const { ParameterId::of("VMA_SHM") }),
             poll_shared_cpu: settings.is_on(const { ParameterId::of("VMA_POLL_SHARED_CPU") }),
             tx_mc_loopback: settings.is_on(const { ParameterId::of("VMA_TX_MC_LOOPBACK") }),
             cpu_usage_stats: settings.is_on(const { ParameterId::of("VMA_CPU_USAGE_STATS") }),
@@ -400,18 +406,14 @@ impl Config {
             select_poll_os_ratio: unsigned(const { ParameterId::of("VMA_SELECT_POLL_OS_RATIO") }),
             select_skip_os: unsigned(const { ParameterId::of("VMA_SELECT_SKIP_OS") }),
             cq_poll_batch_max: unsigned(const { ParameterId::of("VMA_CQ_POLL_BATCH_MAX") }),
-            moderation_period_usec: match settings
-                .is_on(const { ParameterId::of("VMA_CQ_MODERATION_ENABLE") })
-            {
+            moderation_period_usec: match settings.is_on(MODERATION) {
                 true => unsigned(const { ParameterId::of("VMA_CQ_MODERATION_PERIOD_USEC") }),
                 false => 0,
             },
             moderation_packets: unsigned(const { ParameterId::of("VMA_CQ_MODERATION_COUNT") }),
             offloaded_sockets: settings.is_on(const { ParameterId::of("VMA_OFFLOADED_SOCKETS") }),
             socketxtreme: settings.is_on(const { ParameterId::of("VMA_SOCKETXTREME") }),
-            exception_handling: match settings
-                .number(const { ParameterId::of("VMA_EXCEPTION_HANDLING") })
-            {
+            exception_handling: match settings.number(EXCEPTIONS) {
                 -2 => ExceptionHandling::ExitOnFailedStart,
                 0 => ExceptionHandling::LogDebugAndUnoffload,
                 1 => ExceptionHandling::LogErrorAndUnoffload,
@@ -439,9 +441,7 @@ impl Config {
             ring_migration_ratio_rx: unsigned(
                 const { ParameterId::of("VMA_RING_MIGRATION_RATIO_RX") },
             ),
-            ring_limit_per_interface: unsigned(
-                const { ParameterId::of("VMA_RING_LIMIT_PER_INTERFACE") },
-            ),
+            ring_limit_per_interface: unsigned(RING_LIMIT),
             device: match *settings.value(const { ParameterId::of("VMA_DEVICE") }) {
                 Value::Word("xdp") => DeviceChoice::Xdp,
                 Value::Word("verbs") => DeviceChoice::Verbs,

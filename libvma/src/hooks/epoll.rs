@@ -235,8 +235,8 @@ unsafe fn wait_for_watched(
     call: EpollWait,
     kernel: &impl Fn() -> c_int,
 ) -> c_int {
-    let waits_in_kernel = set.enter_kernel_wait()
-        || (contained(|| set.refresh_interfaces()).is_ok() && set.enter_kernel_wait());
+    let waits_in_kernel = engine.enters_kernel_wait(set)
+        || (contained(|| set.refresh_interfaces()).is_ok() && engine.enters_kernel_wait(set));
     if !waits_in_kernel {
         // SAFETY: the caller's promise.
         return unsafe { wait_for_ours(engine, set, call, kernel) };

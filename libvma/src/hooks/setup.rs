@@ -113,7 +113,7 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let accepted = numbers::number_reused(unsafe { real::accept(fd, address, len) });
-        stream_calls::kernel_has_accepted(fd, accepted)
+        stream_calls::kernel_has_accepted(fd, accepted, 0)
     }
 }
 
@@ -126,7 +126,7 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let accepted = numbers::number_reused(unsafe { real::accept4(fd, address, len, flags) });
-        stream_calls::kernel_has_accepted(fd, accepted)
+        stream_calls::kernel_has_accepted(fd, accepted, flags)
     }
 }
 

@@ -5,7 +5,7 @@ use engine::{Amount, ConnectOutcome, Errno, Sockaddr};
 use libc::{c_int, c_void, msghdr, sockaddr, sockaddr_in6, socklen_t, ssize_t};
 
 use crate::guard::{contained, fail};
-use crate::{adoption, call, internal_thread, runtime};
+use crate::{adoption, call, internal_thread, process_state, runtime};
 
 /// A receive call; the kernel's if there is no stream of ours.
 ///
@@ -217,11 +217,19 @@ pub(super) unsafe fn accept(
 }
 
 /// What the kernel's `accept4(2)` has returned.
-pub(super) fn kernel_has_accepted(listener: c_int, accepted: c_int) -> c_int {
+pub(super) fn kernel_has_accepted(listener: c_int, accepted: c_int, flags: c_int) -> c_int {
     if accepted >= 0
         && let Some((_, socket)) = runtime::stream(listener)
     {
         let _ = contained(|| socket.kernel_has_accepted(accepted));
+    }
+    if accepted >= 0
+        && let Some(engine) = process_state::engine()
+    {
+        let _ = contained(|| {
+            engine.kernel_has_accepted(listener, accepted, flags);
+            internal_thread::start_when_needed(engine);
+        });
     }
     accepted
 }

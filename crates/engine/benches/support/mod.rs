@@ -79,6 +79,7 @@ pub fn settings() -> Settings {
         receive_bytes_min: 65_536,
         full_ring_fails: false,
         rx_poll_yield: 0,
+        shares_memory: false,
         poll_shared_cpu: true,
         measures_polling: false,
         progress_interval: std::time::Duration::ZERO,

@@ -191,6 +191,13 @@ impl<B: Backend> Stack for AnySocket<B> {
         }
     }
 
+    fn peer_has_news(self, host: &Host<Self>, generation: u32) {
+        match self {
+            Self::Udp(_) => {}
+            Self::Tcp(socket) => socket.peer_has_news(host, generation),
+        }
+    }
+
     fn receive_limit_changed(self) {
         match self {
             Self::Udp(socket) => socket.refresh_receive_limit(),

@@ -19,6 +19,7 @@ use crate::engine::inline_waits::InlineWaits;
 use crate::engine::network_tasks::{Exemptions, Ipsec, NetworkChanges, Paths};
 use crate::engine::program::Program;
 use crate::engine::progress::Unpolled;
+use crate::engine::same_host::SameHost;
 use crate::engine::shared_ports::SharedPorts;
 use crate::engine::started::AtDoor;
 use crate::engine::tasks::{
@@ -108,6 +109,9 @@ impl Monitor {
         events.add(Gauges::new(engine));
         events.add(Descendants::new(engine));
         events.add(AdoptedSockets::new(engine));
+        if engine.settings().shares_memory {
+            events.add(SameHost::new(engine));
+        }
         if let Some(door) = self.door {
             events.add(AtDoor::new(engine, door));
         }

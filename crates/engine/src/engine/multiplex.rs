@@ -55,6 +55,20 @@ impl<B: Backend> Engine<B> {
         set.wait(self, call, events)
     }
 
+    /// A thread is about to wait for a set in the kernel, as [`EpollSet::enter_kernel_wait`] says.
+    /// `false`: it must not, as there is memory to look at, too.
+    #[inline]
+    pub fn enters_kernel_wait(&self, set: &'static EpollSet<B>) -> bool {
+        if !set.enter_kernel_wait() {
+            return false;
+        }
+        let hears_peers = self.peers.is_active();
+        if hears_peers {
+            set.leave_kernel_wait();
+        }
+        !hears_peers
+    }
+
     /// `epoll_create(2)` has returned the descriptor. A child of `vfork(2)` has our memory, but
     /// other descriptors.
     pub fn epoll_created(&self, fd: c_int) {

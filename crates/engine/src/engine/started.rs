@@ -88,10 +88,18 @@ impl<B: Backend> Engine<B> {
         let is_inherited = |(fd, socket): &(libc::c_int, AnySocket<B>)| {
             socket.core().is_or_may_be_offloaded() && self.is_inherited(*fd, *socket)
         };
-        let inherited: Vec<_> = self.sockets().filter(is_inherited).collect();
+        let mut inherited: Vec<_> = self.sockets().filter(is_inherited).collect();
         if inherited.is_empty() {
             return;
         }
+        // Of these nothing says to the program that it has to ask.
+        inherited.retain(|(_, socket)| {
+            let is_local = is_local(*socket);
+            if is_local {
+                self.leave_to_kernel(*socket, Reason::Passed);
+            }
+            !is_local
+        });
         // From here on the end of one is not the end of its connection.
         self.sharing.count_fork();
         if self.sharing.has_door() && can_ask() {
@@ -107,11 +115,10 @@ impl<B: Backend> Engine<B> {
     pub fn descendant_executes(&self, can_ask: impl Fn() -> bool) {
         let inherited =
             |(fd, socket): &(libc::c_int, AnySocket<B>)| self.is_inherited(*fd, *socket);
-        for (fd, _) in self.sockets().filter(inherited) {
-            if self.sharing.has_door() && can_ask() {
-                return;
+        for (fd, socket) in self.sockets().filter(inherited) {
+            if is_local(socket) || !(self.sharing.has_door() && can_ask()) {
+                self.inherited_is_used(fd);
             }
-            self.inherited_is_used(fd);
         }
     }
 
@@ -120,4 +127,9 @@ impl<B: Backend> Engine<B> {
         let inode = socket.core().kernel_socket.inode.load(Ordering::Relaxed);
         !sys::closes_on_exec(fd) && sys::inode(fd) == inode
     }
+}
+
+/// Whether it is a connection within this host, whose kernel socket is connected as any other.
+fn is_local<B: Backend>(socket: AnySocket<B>) -> bool {
+    matches!(socket, AnySocket::Tcp(socket) if socket.is_local())
 }

@@ -32,12 +32,13 @@ impl<S: MuxStack> EpollSet<S> {
     ) -> MuxOutcome {
         let settings = host.settings();
         self.refresh_interfaces();
-        if self.interfaces.is_empty() {
+        if self.interfaces.is_empty() && !host.peers.is_active() {
             call.stop_polling();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&self.interfaces);
+            host.hear_peers();
             if host.unseen.has_any() && call.shows_first() {
                 return MuxOutcome::Again;
             }
@@ -71,8 +72,9 @@ impl<S: MuxStack> EpollSet<S> {
     #[cold]
     fn sleep(&'static self, host: &Host<S>, call: &mut MuxCall) -> MuxOutcome {
         let nap_nsec = call.naps.next(host.settings().moderation, &self.interfaces);
-        let sleep = self.prepare_sleep(call, nap_nsec);
+        let sleep = self.prepare_sleep(host, call, nap_nsec);
         self.interfaces.poll_all_rings();
+        host.hear_peers();
         if self.ready.len() > 0 || !self.knows_interfaces() || host.unseen.has_any_before_sleep() {
             let _ = sleep.end();
             return MuxOutcome::Again;
@@ -80,7 +82,12 @@ impl<S: MuxStack> EpollSet<S> {
         MuxOutcome::Sleep(sleep)
     }
 
-    fn prepare_sleep(&'static self, call: &MuxCall, nap_nsec: Option<u64>) -> Sleep {
+    fn prepare_sleep(
+        &'static self,
+        host: &Host<S>,
+        call: &MuxCall,
+        nap_nsec: Option<u64>,
+    ) -> Sleep {
         let epfd = self.epfd.load(Ordering::Relaxed);
         let life = (
             std::ptr::from_ref(self).addr(),
@@ -92,6 +99,7 @@ impl<S: MuxStack> EpollSet<S> {
         if let Some(nsec) = nap_nsec {
             sleep.nap(nsec, &self.interfaces);
         }
+        sleep.watch_peers(host.peers);
         sleep.settle(call.has_slept);
         sleep
     }

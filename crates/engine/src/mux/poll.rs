@@ -43,12 +43,13 @@ impl<S: Stack> PolledSockets<S> {
         {
             interfaces.add(interface, rings);
         }
-        if interfaces.is_empty() {
+        if interfaces.is_empty() && !host.peers.is_active() {
             call.stop_polling();
         }
         for _ in 0..ROUNDS_PER_ATTEMPT {
             // First: what is ready must not hide what has come for others.
             let received = call.receive_from(&interfaces);
+            host.hear_peers();
             if host.unseen.has_any() && call.shows_first() {
                 return MuxOutcome::Again;
             }
@@ -146,12 +147,14 @@ impl<S: Stack> PolledSockets<S> {
         if let Some(nsec) = call.naps.next(settings.moderation, interfaces) {
             sleep.nap(nsec, interfaces);
         }
+        sleep.watch_peers(host.peers);
         sleep.settle(call.has_slept);
         for (_, socket) in self.sockets.iter() {
             // A call that began before they were the kernel's.
             socket.core().recall_from_descendants();
         }
         interfaces.poll_all_rings();
+        host.hear_peers();
         if host.unseen.has_any_before_sleep() {
             let _ = sleep.end();
             return MuxOutcome::Again;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_int, epoll_event};
+use links::reason::Reason;
 
 use crate::mux::MuxStack;
 use crate::mux::epoll::{EPOLLONESHOT, EpollSet};
@@ -171,7 +172,8 @@ impl<S: MuxStack> SocketWatcher for Registration<S> {
     fn interfaces_changed(self: &Arc<Self>) {
         let changed = self.set.members().follow_interfaces(self.key());
         self.set.follow(changed);
-        if self.socket.core().readiness.now() != 0 {
+        let core = self.socket.core();
+        if core.readiness.now() != 0 || core.reason() == Reason::SameHost {
             self.set.call_back();
         }
     }

@@ -19,6 +19,7 @@ use vma_config::rules::ProcessRules;
 
 use crate::sockets::fd_table::FdTable;
 use crate::sockets::pacing::pacers::Pacers;
+use crate::sockets::peers::Peers;
 use crate::sockets::port_users::{KnownUsers, Look, LookBudget, PortUsers};
 use crate::sockets::ports::Ports;
 use crate::sockets::rules::Rules;
@@ -44,6 +45,8 @@ pub struct Host<S: Stack> {
     pub(crate) held_packets: HeldPackets,
     /// Datagrams that wait for their time to leave.
     pub(crate) pacers: Pacers<S>,
+    /// Processes of this host that memory is shared with.
+    pub(crate) peers: &'static Peers<S>,
     /// What programs are to see first.
     pub(crate) unseen: &'static Unseen<S>,
     /// Which descriptors are ours. Changes under the control lock only.
@@ -105,6 +108,8 @@ impl<S: Stack> Host<S> {
                 Arc::clone(&internal_thread),
             ))),
             pacers: Pacers::new(Arc::clone(&internal_thread)),
+            // Sockets, which are never freed, know them.
+            peers: Box::leak(Box::new(Peers::new(Arc::clone(&internal_thread)))),
             internal_thread,
             pool,
             table: FdTable::new(),
@@ -322,6 +327,13 @@ impl<S: Stack> Host<S> {
             _ => "kernel",
         };
         self.segment.event(kind, &format!("fd {fd}"), text);
+    }
+
+    /// Lets sockets know of what processes have for them that memory is shared with.
+    #[inline]
+    pub(crate) fn hear_peers(&self) {
+        self.peers
+            .take_news(|socket, generation| socket.peer_has_news(self, generation));
     }
 
     pub(crate) fn count_reason(&self, reason: Reason) {

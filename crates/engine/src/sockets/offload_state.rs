@@ -124,7 +124,8 @@ impl OffloadState {
     }
 }
 
-/// What waits for an interface, held by another process or being opened, may go over at any moment.
+/// What waits for an interface, held by another process or being opened, or for a peer, may go over
+/// at any moment.
 #[inline]
 fn is_of_kernel(code: u32) -> bool {
     code != Reason::Offloaded as u32
@@ -132,6 +133,7 @@ fn is_of_kernel(code: u32) -> bool {
         && code != Reason::Held as u32
         && code != Reason::BrokerEnded as u32
         && code != Reason::Opening as u32
+        && code != Reason::SameHost as u32
 }
 
 #[cfg(all(test, not(loom)))]
@@ -167,7 +169,12 @@ mod tests {
 
     #[test]
     fn what_may_go_over_at_any_moment_is_not_committed() {
-        let passing = [Reason::Held, Reason::BrokerEnded, Reason::Opening];
+        let passing = [
+            Reason::Held,
+            Reason::BrokerEnded,
+            Reason::Opening,
+            Reason::SameHost,
+        ];
         for reason in passing.into_iter().chain([Reason::NotBound]) {
             let state = with(reason);
             assert!(!state.may_be_left_to_kernel());

@@ -23,6 +23,7 @@ use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
 use crate::sockets::interrupt;
 use crate::sockets::kernel_socket::KernelSocket;
+use crate::sockets::peers::Peers;
 use crate::sockets::seats::{self, Kernels, Seen};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -57,6 +58,8 @@ pub struct Sleep {
     seen: Option<Seen>,
     /// The kernel has said of each descriptor what it is ready for.
     is_polled: bool,
+    /// By which processes wake the thread that memory is shared with.
+    peers: Option<c_int>,
 }
 
 /// What a thread that has slept has to look at.
@@ -91,6 +94,7 @@ impl Sleep {
             held: ManuallyDrop::new(None),
             seen: None,
             is_polled: false,
+            peers: None,
         }
     }
 
@@ -141,6 +145,15 @@ impl Sleep {
         self.register(sleepers, None, interfaces);
     }
 
+    /// Also wakes when a process has news that memory is shared with. To be said last before
+    /// [`settle`](Self::settle).
+    pub(crate) fn watch_peers<S: Copy>(&mut self, peers: &Peers<S>) {
+        self.peers = peers.wake_fd();
+        if self.peers.is_some() {
+            peers.sleeps();
+        }
+    }
+
     fn register<S: Stack>(
         &mut self,
         sleepers: &'static WaitQueue,
@@ -181,7 +194,8 @@ impl Sleep {
         }
         let follows = !held.followed.is_empty();
         if self.seat.is_none() {
-            for fd in self.waiter.into_iter().chain(interrupt::wakes_all()) {
+            let wakers = self.waiter.into_iter().chain(self.peers);
+            for fd in wakers.chain(interrupt::wakes_all()) {
                 self.push(fd, libc::POLLIN);
             }
             if !follows {
@@ -205,7 +219,8 @@ impl Sleep {
     /// devices, whoever else does.
     fn place(&self, again: bool) -> Held {
         let mut held = Held::default();
-        let is_for_itself = self.rings.is_empty() || self.naps || !watch::is_possible();
+        let is_for_itself =
+            self.rings.is_empty() || self.naps || self.peers.is_some() || !watch::is_possible();
         let may_lead = !(is_for_itself || again && held::makes_way());
         if may_lead {
             let lead = |rings: &&&'static dyn Rings| rings.lead().take();
@@ -297,6 +312,11 @@ impl Sleep {
                 kernel_socket.readable_hint.store(true, Ordering::Relaxed);
             }
         }
+        if let Some(peers) = self.peers
+            && is_ready(&self.fds, peers)
+        {
+            sys::drain_eventfd(peers);
+        }
         let by_device = self.count_wake_ups();
         let kernel = match self.seen {
             Some(seen) => seen.kernel,
@@ -340,6 +360,7 @@ impl Sleep {
     fn is_kernels(&self, polled: &libc::pollfd) -> bool {
         polled.revents != 0
             && Some(polled.fd) != self.waiter
+            && Some(polled.fd) != self.peers
             && !self.devices.iter().any(|(fd, _)| *fd == polled.fd)
     }
 }

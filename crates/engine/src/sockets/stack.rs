@@ -58,6 +58,10 @@ pub trait Stack: Receiver {
     /// Under the control lock.
     fn hand_over_queue(self, host: &Host<Self>);
 
+    /// A process that memory is shared with has news for the socket in this life. No lock may be
+    /// held.
+    fn peer_has_news(self, host: &Host<Self>, generation: u32);
+
     /// The kernel's socket has another `SO_RCVBUF`.
     fn receive_limit_changed(self);
 

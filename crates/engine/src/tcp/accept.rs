@@ -305,7 +305,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// What the program has set on the listener.
-    fn inherits(&self, listener: &Self) {
+    pub(crate) fn inherits(&self, listener: &Self) {
         self.options_set().clone_from(&listener.options_set());
         self.wishes.inherit(&listener.wishes);
         self.inherit_ring_choice(listener);

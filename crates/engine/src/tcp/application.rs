@@ -251,6 +251,9 @@ impl<S: TcpStack> TcpSocket<S> {
         let mut role = self.role.lock();
         let Role::Stream(stream) = &mut *role else {
             drop(role);
+            if self.is_local() {
+                host.leave_to_kernel(self, Reason::ShutDown);
+            }
             Self::wait_for_hand_over(host);
             return self.shut_down_in_kernel(how);
         };
@@ -277,8 +280,11 @@ impl<S: TcpStack> TcpSocket<S> {
     /// What an `ioctl(2)` asks for. `None`: the kernel knows.
     pub fn amount(&self, amount: Amount) -> Option<usize> {
         self.interfaces.receive_waiting();
-        let Role::Stream(stream) = &*self.role.lock() else {
-            return None;
+        let mut role = self.role.lock();
+        let stream = match &mut *role {
+            Role::Stream(stream) => stream,
+            Role::Local(local) => return Self::amount_of(local, amount),
+            _ => return None,
         };
         let connection = &stream.connection;
         Some(match amount {

@@ -182,6 +182,9 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.waits_as_stream() {
             return self.sleep(call, wanted);
         }
+        if self.is_local() {
+            return self.wait_locally(call, wanted);
+        }
         loop {
             call.polls += 1;
             self.interfaces.poll();
@@ -210,6 +213,28 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// The same of a connection within this host: one look at a time, at memory alone.
+    fn wait_locally(&'static self, call: &mut StreamCall, wanted: u32) -> Option<StreamOutcome> {
+        call.polls += 1;
+        if call.polls.is_multiple_of(POLLS_PER_CHECK) {
+            call.spin.look();
+            if self.has_to_end(call) || self.is_committed() {
+                return None;
+            }
+        }
+        if call.polls >= POLLS_PER_ATTEMPT {
+            call.polls = 0;
+            call.blocking = !self.learns_nonblocking();
+            return Some(StreamOutcome::Again);
+        }
+        // Of what goes through the kernel only that tells.
+        if !self.is_silent() || call.stops_polling() {
+            return self.sleep(call, wanted);
+        }
+        std::hint::spin_loop();
+        None
     }
 
     /// Whether the call has something to do.
@@ -328,12 +353,18 @@ impl<S: TcpStack> TcpSocket<S> {
         // After it wakes it polls at least once before it sleeps again.
         call.polls_left = call.polls_left.map(|_| 1);
         let mut sleep = Sleep::new(call.deadline_nsec);
-        if !self.is_silent() {
+        let is_local = self.is_local();
+        // That it has ended the kernel says of a connection within this host.
+        let is_end_awaited = is_local && wanted & events::OUT == 0;
+        if !self.is_silent() || is_end_awaited {
             // A listener's, or of a connection in the kernel. What that of a stream here says is
             // not true.
             sleep.watch(self.fd(), awaited(wanted), Some(self.life()));
         }
         sleep.watch_socket(self);
+        if is_local {
+            sleep.watch_peers(self.globals.peers);
+        }
         sleep.settle(again);
         self.recall_from_descendants();
         self.interfaces.poll_all_rings();

@@ -50,6 +50,10 @@ impl<S: TcpStack> TcpSocket<S> {
     /// still: then it is given back when [`look_after`](Self::look_after) says so. Under the
     /// control lock.
     pub(crate) fn let_go(&'static self, host: &Host<S>) -> bool {
+        if self.is_local() {
+            self.close_local();
+            return false;
+        }
         if !self.is_stream() {
             return self.returns_as_orphan();
         }

@@ -56,6 +56,9 @@ impl<S: TcpStack> TcpSocket<S> {
             };
         }
         let Some(peer) = address else {
+            if self.is_local() {
+                host.leave_to_kernel(self, Reason::ShutDown);
+            }
             return ConnectOutcome::Kernel;
         };
         if self.is_committed() || self.reason() != Reason::NotBound {
@@ -75,6 +78,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
                 return ConnectOutcome::Kernel;
             }
+            Err(_) if self.begin_local(host, fd, peer, device) => return ConnectOutcome::Kernel,
             Err(refusal) => return self.left_to_kernel(host, peer, &refusal),
         };
         let control = host.control();

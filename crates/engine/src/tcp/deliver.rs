@@ -105,7 +105,8 @@ impl<S: TcpStack> TcpSocket<S> {
                 Outcome::default()
             }
             // It was on its way when the connection went.
-            Role::None => Outcome::default(),
+            // What goes through the kernel does not come here.
+            Role::None | Role::Local(_) => Outcome::default(),
         };
         drop(role);
         self.announce(&outcome);

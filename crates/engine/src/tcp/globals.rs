@@ -15,6 +15,7 @@ use dev_core::FramePool;
 use sys::streams;
 
 use crate::sockets::host::Host;
+use crate::sockets::peers::Peers;
 use crate::sockets::stack::Stack;
 use crate::tcp::clock::now;
 use crate::tcp::state::counted::Counted;
@@ -35,6 +36,8 @@ use crate::tcp::sysctl;
 pub(crate) struct Globals<S: Stack> {
     pub(super) pool: &'static FramePool,
     pub(super) segment: Arc<stats::Segment>,
+    /// Processes of this host that memory is shared with.
+    pub(super) peers: &'static Peers<S>,
     pub(super) path_mtus: PathMtus,
     pub(super) timers: Timers<S>,
     settings: OnceLock<Settings>,
@@ -73,11 +76,13 @@ impl<S: Stack> Globals<S> {
         pool: &'static FramePool,
         segment: Arc<stats::Segment>,
         internal_thread: Arc<InternalThread>,
+        peers: &'static Peers<S>,
         chosen: &settings::Settings,
     ) -> Self {
         Self {
             pool,
             segment,
+            peers,
             path_mtus: PathMtus::default(),
             timers: Timers::new(Arc::clone(&internal_thread)),
             settings: OnceLock::new(),

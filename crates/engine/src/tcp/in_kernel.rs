@@ -14,7 +14,7 @@ use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 
 /// With these more than octets goes along.
-const BESIDE_OCTETS: c_int =
+pub(super) const BESIDE_OCTETS: c_int =
     libc::MSG_OOB | libc::MSG_EOR | libc::MSG_CONFIRM | libc::MSG_DONTROUTE;
 
 /// What the kernel's socket has said.

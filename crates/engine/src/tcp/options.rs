@@ -265,6 +265,9 @@ impl<S: TcpStack> TcpSocket<S> {
             // It may be coming here in this moment, with the options that it had.
             Self::wait_for_hand_over(host);
         }
+        if self.is_local() && !is_for_local(level, name) {
+            host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
+        }
         match effect(level, name) {
             Effect::None if (level, name) == (libc::SOL_SOCKET, libc::SO_REUSEADDR) => {
                 self.notes_reuse();
@@ -345,7 +348,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The kernel is about to be asked for an option that takes over the connection
     /// (`calls::SetOption`): it is to have that first.
     pub fn option_takes_over(&'static self, host: &Host<S>, level: c_int, name: c_int) {
-        if self.is_stream() || self.is_listener() {
+        if self.is_stream() || self.is_listener() || self.is_local() {
             host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
         }
     }
@@ -353,7 +356,7 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The kernel has accepted another owner (`F_SETOWN`): it raises `SIGURG` for what it sees. A
     /// connection that begins looks for one.
     pub fn owner_was_set(&'static self, host: &Host<S>) {
-        if self.is_stream() && sys::has_owner(self.fd()) {
+        if (self.is_stream() || self.is_local()) && sys::has_owner(self.fd()) {
             host.leave_to_kernel_about(self.into(), Reason::Option, OWNER);
         }
     }
@@ -393,6 +396,29 @@ impl<S: TcpStack> TcpSocket<S> {
     pub(crate) fn is_stream(&self) -> bool {
         matches!(&*self.role.lock(), Role::Stream(_))
     }
+}
+
+/// Whether an option of a connection within this host is no matter of its octets, or one of the
+/// kernel's socket alone.
+fn is_for_local(level: c_int, name: c_int) -> bool {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT | libc::SO_OOBINLINE) => false,
+        _ => matches!(
+            effect(level, name),
+            Effect::None
+                | Effect::Connection
+                | Effect::Timeout
+                | Effect::Listener
+                | Effect::Headers
+                | Effect::SavedSyn
+                | Effect::Choice
+        ),
+    }
+}
+
+/// Whether a connection with these options may share memory with its peer.
+pub(super) fn may_be_local(set: &[(c_int, c_int)]) -> bool {
+    set.iter().all(|(level, name)| is_for_local(*level, *name))
 }
 
 fn text(level: c_int, name: c_int) -> String {

@@ -133,7 +133,13 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         let Role::Stream(stream) = &mut *role else {
             drop(role);
-            return match self.receive_in_kernel(host, call, message, flags) {
+            let answer = match self.is_local() {
+                true => self.receive_local(host, call, message, flags),
+                false => None,
+            };
+            let answer =
+                answer.unwrap_or_else(|| self.receive_in_kernel(host, call, message, flags));
+            return match answer {
                 Answer::Here => Look::Again,
                 Answer::Over(outcome) => Look::Told(outcome),
                 Answer::Nothing => Look::Nothing,

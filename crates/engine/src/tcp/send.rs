@@ -63,7 +63,13 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             let Role::Stream(stream) = &mut *role else {
                 drop(role);
-                match self.send_in_kernel(host, call, (message, len), flags) {
+                let answer = match self.is_local() {
+                    true => self.send_local(host, call, (message, len), flags),
+                    false => None,
+                };
+                let answer = answer
+                    .unwrap_or_else(|| self.send_in_kernel(host, call, (message, len), flags));
+                match answer {
                     Answer::Here => {}
                     Answer::Over(outcome) => return outcome,
                     Answer::Nothing => {

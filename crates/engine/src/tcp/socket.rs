@@ -19,6 +19,7 @@ use crate::tcp::globals::Globals;
 use crate::tcp::listen::Listening;
 use crate::tcp::listen::return_queue::Returning;
 use crate::tcp::shown_segments::ShownSegments;
+use crate::tcp::state::local::Local;
 use crate::tcp::state::moving::Moving;
 use crate::tcp::state::waiting::Waiting;
 use crate::tcp::stream::Stream;
@@ -52,6 +53,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) watched: AtomicU32,
     /// Who is to see what comes, and what is being shown.
     pub(super) shown: Lock<ShownSegments>,
+    /// Its role is [`Role::Local`].
+    pub(super) is_local: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -67,6 +70,8 @@ pub(super) enum Role<S: Stack> {
     Returning(Box<Returning<S>>),
     /// A connection that is just going back to the kernel: what still comes here follows it.
     Moving(Box<Moving<S>>),
+    /// A connection of the kernel's within this host, beside which memory is shared, perhaps.
+    Local(Box<Local<S>>),
 }
 
 /// Kinds of sockets with TCP among them.
@@ -108,6 +113,7 @@ impl<S: Stack> TcpSocket<S> {
             waiting: Waiting::default(),
             watched: AtomicU32::new(0),
             shown: Lock::new(mode, ShownSegments::default()),
+            is_local: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -115,7 +121,10 @@ impl<S: Stack> TcpSocket<S> {
 
     /// What the socket is ready for, under its lock.
     pub(crate) fn look(&self) -> u32 {
-        let _role = self.role.lock();
+        let mut role = self.role.lock();
+        if let Role::Local(local) = &mut *role {
+            local.look(&self.readiness);
+        }
         self.readiness.now()
     }
 
@@ -161,6 +170,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.is_sharer.store(false, Ordering::Relaxed);
         self.waiting.end();
         self.shown.lock().callback = None;
+        self.is_local.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

@@ -6,6 +6,7 @@ pub(super) mod destroyed;
 pub(super) mod exempt;
 pub(super) mod exempt_table;
 pub(super) mod habit;
+pub(super) mod local;
 pub(super) mod moving;
 pub(super) mod origin;
 pub(super) mod orphan;

@@ -33,6 +33,7 @@ pub fn settings() -> Settings {
         full_ring_fails: false,
         rx_poll_yield: 0,
         // Others may need the CPU on which tests run.
+        shares_memory: false,
         poll_shared_cpu: true,
         measures_polling: false,
         progress_interval: std::time::Duration::ZERO,

@@ -33,7 +33,7 @@ const DEVICES: &[Word] = &[
     },
 ];
 
-pub(super) const PARAMETERS: [Parameter; 6] = [
+pub(super) const PARAMETERS: [Parameter; 7] = [
     Parameter::new(
         "VMA_DEVICE",
         "Device",
@@ -92,6 +92,12 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
         "The socket of the broker that opens interfaces for several processes (vmad --broker).",
         "Where it listens, each process that it serves gets a part of an interface; elsewhere, and \
          with an empty value, the first process that opens an interface has it alone.",
+    ),
+    flag("VMA_SHM", "Shared Memory", false).about(
+        "Whether TCP connections within this host go through memory that both processes share.",
+        "Both processes need the library, this setting, one user and one network namespace; other \
+         connections are the kernel's as ever. It is off by default as it is new, and not yet faster \
+         for every program: see docs/same-host.md.",
     ),
     flag("VMA_POLL_SHARED_CPU", "Poll Shared CPU", false).about(
         "Poll on a processor that other threads need, too.",

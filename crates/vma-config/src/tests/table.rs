@@ -74,6 +74,7 @@ const WORKING: &[&str] = &[
     "VMA_XDP_POOL_FRAMES",
     "VMA_OPEN_WAIT_MSEC",
     "VMA_BROKER",
+    "VMA_SHM",
     "VMA_POLL_SHARED_CPU",
 ];
 

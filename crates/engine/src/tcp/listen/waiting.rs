@@ -19,7 +19,7 @@ use crate::tcp::socket::{TcpSocket, TcpStack};
 impl<S: TcpStack> TcpSocket<S> {
     /// Whether it listens in the kernel until an interface is free.
     pub fn waits_to_listen(&self) -> bool {
-        self.is_held() && !self.waiting.is_waiting()
+        self.is_held() && !self.waiting.is_waiting() && !self.is_local()
     }
 
     /// Its interface is another process's or not open yet, as the reason says: it is the kernel's,

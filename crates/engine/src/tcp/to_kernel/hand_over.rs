@@ -41,6 +41,7 @@ impl<S: TcpStack> TcpSocket<S> {
             return;
         }
         if !self.is_stream() {
+            self.hand_over_local();
             return;
         }
         // What has come is acknowledged, perhaps.

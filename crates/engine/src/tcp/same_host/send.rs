@@ -1,0 +1,180 @@
+//! Sending into a connection within this host.
+
+use links::reason::Reason;
+
+use ::tcp::WriteError;
+use libc::c_int;
+use shm::Hostile;
+use sys::{Errno, streams};
+
+use crate::sockets::events;
+use crate::sockets::host::Host;
+use crate::sockets::message::Message;
+use crate::sockets::stack::Stack;
+use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::in_kernel::{Answer, BESIDE_OCTETS};
+use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::state::local::{Local, Rings, Stage, Step};
+
+impl<S: TcpStack> TcpSocket<S> {
+    /// One attempt at a send call of `len` octets. `None`: the connection is no such one.
+    pub(in crate::tcp) fn send_local(
+        &'static self,
+        host: &Host<S>,
+        call: &mut StreamCall,
+        (message, len): (&Message<'_>, usize),
+        flags: c_int,
+    ) -> Option<Answer> {
+        let mut role = self.role.lock();
+        let Role::Local(local) = &mut *role else {
+            return None;
+        };
+        if self.generation() != call.generation {
+            return Some(Answer::Over(StreamOutcome::Fail(Errno(libc::EBADF))));
+        }
+        let step = match self.count_local_call(local) {
+            Step::Go(()) => self.try_to_send_local(local, call, (message, len), flags),
+            Step::Leave(reason) => Step::Leave(reason),
+            Step::Nothing | Step::Again => Step::Again,
+        };
+        let are_open = local.are_open();
+        drop(role);
+        self.follow_rings(host, are_open);
+        Some(match step {
+            Step::Go(outcome) => Answer::Over(outcome),
+            Step::Nothing => Answer::Nothing,
+            Step::Again => Answer::Here,
+            Step::Leave(reason) => {
+                self.leave_rings(host, reason);
+                Answer::Over(call.handed_over())
+            }
+        })
+    }
+
+    fn try_to_send_local(
+        &self,
+        local: &mut Local<S>,
+        call: &mut StreamCall,
+        (message, len): (&Message<'_>, usize),
+        flags: c_int,
+    ) -> Step<StreamOutcome> {
+        if flags & BESIDE_OCTETS != 0 {
+            return Step::Leave(Reason::Message);
+        }
+        if let Stage::Shared(rings) = &mut local.stage
+            && rings.out.is_open()
+        {
+            let is_wanted = rings.ours().map_or(true, shm::Direction::is_kernel_wanted);
+            if is_wanted || rings.peer.is_gone() || rings.incoming.is_over() {
+                return Step::Leave(Reason::ShutDown);
+            }
+            return match rings.put(call, (message, len)) {
+                Ok(Step::Nothing) => {
+                    self.readiness.clear(events::OUT);
+                    Step::Nothing
+                }
+                Ok(step) => {
+                    self.counters().tx_bytes.add_contended(call.done as u64);
+                    step
+                }
+                Err(Hostile) => Step::Leave(Reason::Poisoned),
+            };
+        }
+        let before = call.done;
+        let step = self.send_by_kernel(call, (message, len), flags);
+        let count = call.done - before;
+        match &mut local.stage {
+            Stage::Shared(rings) => rings.out.note_sent(count),
+            _ => local.sent += count as u64,
+        }
+        step
+    }
+
+    /// Sends through the kernel's socket, without waiting.
+    fn send_by_kernel(
+        &self,
+        call: &mut StreamCall,
+        (message, len): (&Message<'_>, usize),
+        flags: c_int,
+    ) -> Step<StreamOutcome> {
+        let fd = self.fd();
+        let mut failed = None;
+        let done = call.done;
+        let mut send = |data: &[u8]| {
+            let is_last = call.done + data.len() == len;
+            let more = match is_last {
+                true => flags & libc::MSG_MORE,
+                false => libc::MSG_MORE,
+            };
+            match streams::send(fd, data, more) {
+                Ok(count) => {
+                    call.done += count;
+                    count
+                }
+                Err(errno) => {
+                    failed = Some(errno);
+                    0
+                }
+            }
+        };
+        let shown = match len {
+            0 => {
+                send(&[]);
+                Ok(())
+            }
+            _ => message.show(done, send),
+        };
+        Step::Go(match (shown, failed) {
+            (Err(errno), _) => call.end(errno),
+            (Ok(()), None) if call.done == len => StreamOutcome::Done(call.done),
+            (Ok(()), None | Some(Errno(libc::EAGAIN))) => return Step::Nothing,
+            (Ok(()), Some(Errno(libc::EPIPE))) => {
+                self.cannot_write(WriteError::BrokenPipe, call.done, flags)
+            }
+            (Ok(()), Some(errno)) => call.end(errno),
+        })
+    }
+}
+
+impl<S: Stack> Rings<S> {
+    /// Puts what there is room for into the ring.
+    fn put(
+        &mut self,
+        call: &mut StreamCall,
+        (message, len): (&Message<'_>, usize),
+    ) -> Result<Step<StreamOutcome>, Hostile> {
+        let memory = self.peer.slot(self.slot)?;
+        let writer = self.peer.side();
+        let direction = memory.direction(writer);
+        let room = self.out.room(direction)?;
+        let (out, mut count) = (&mut self.out, 0);
+        let shown = message.show(call.done, |data| {
+            let wanted = data.len().min(room - count);
+            let mut given = 0;
+            while given < wanted {
+                let (at, len) = out.next(count + given);
+                let len = len.min(wanted - given);
+                memory.write(writer, at, &data[given..given + len]);
+                given += len;
+            }
+            count += given;
+            given
+        });
+        if count > 0 {
+            out.publish(direction, count);
+            self.peer.ring(self.slot);
+            call.done += count;
+        }
+        if let Err(errno) = shown {
+            return Ok(Step::Go(call.end(errno)));
+        }
+        if call.done >= len {
+            return Ok(Step::Go(StreamOutcome::Done(call.done)));
+        }
+        out.want_room(direction);
+        Ok(match out.room(direction)? {
+            0 => Step::Nothing,
+            _ => Step::Again,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! Two processes with a connection over the loopback interface, which share memory for it
+//! (`VMA_SHM`): they see what they see on the kernel.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use stats::SocketSnapshot;
+use testkit::{Accelerated, SOON, c_program, eventually, preloaded_in_place};
+
+/// The reason's code, which is never another's.
+const NO_SHARED_MEMORY: u32 = 49;
+
+const SHARES: (&str, &str) = ("VMA_SHM", "1");
+
+/// What the client of a case has said, with the library at both ends or at none.
+fn outcome(case: &str, is_preloaded: bool) -> String {
+    let program = c_program("same_host");
+    let command = || command(&program, is_preloaded, is_preloaded);
+    let mut server = Server::start(command());
+    let mut client = command();
+    let client = client.args(["ask", &server.port, case]).output().unwrap();
+    let log = String::from_utf8_lossy(&client.stderr).into_owned();
+    let said = String::from_utf8(client.stdout).unwrap();
+    let server_log = server.process.process().stderr();
+    format!("{said}{}\n", client.status)
+        + if said.is_empty() { &log } else { "" }
+        + if said.contains("WRONG") {
+            &server_log
+        } else {
+            ""
+        }
+}
+
+fn command(program: &Path, is_preloaded: bool, shares: bool) -> Command {
+    let mut command = match is_preloaded {
+        true => preloaded_in_place(program).unwrap(),
+        false => Command::new(program),
+    };
+    if shares {
+        command.envs([SHARES]);
+    }
+    command
+}
+
+struct Server {
+    process: Accelerated,
+    port: String,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Self {
+        command.arg("serve");
+        let mut process = Accelerated::start(command).unwrap();
+        let is_ready = eventually(SOON, || process.process().stdout().contains('\n'));
+        assert!(is_ready, "{}", process.process().stderr());
+        let said = process.process().stdout();
+        let port = said
+            .trim()
+            .rsplit(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        Self { process, port }
+    }
+}
+
+fn is_same(case: &str) {
+    let kernel = outcome(case, false);
+    let shared = outcome(case, true);
+    assert_eq!(kernel, shared, "{case}");
+}
+
+#[test]
+fn streams_arrive_octet_for_octet() {
+    ["echoes", "bulk", "events"].into_iter().for_each(is_same);
+}
+
+#[test]
+fn calls_and_events_are_those_of_the_kernel() {
+    ["edges", "semantics", "out_of_band"]
+        .into_iter()
+        .for_each(is_same);
+}
+
+#[test]
+fn ends_are_those_of_the_kernel() {
+    ["half", "own_half", "unread", "closed", "death"]
+        .into_iter()
+        .for_each(is_same);
+}
+
+#[test]
+fn a_child_goes_on_with_the_connection() {
+    is_same("forked");
+}
+
+/// The server's connections while one stays, with both ends or the server alone preloaded.
+fn connections(both: bool, wanted: impl Fn(&SocketSnapshot) -> bool) -> Vec<SocketSnapshot> {
+    let program = c_program("same_host");
+    let server = Server::start(command(&program, true, true));
+    let mut client = command(&program, both, both);
+    client.args(["ask", &server.port, "stays"]);
+    let mut client = client
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut found = Vec::new();
+    eventually(SOON, || {
+        found = server.process.sockets();
+        found.iter().any(&wanted)
+    });
+    drop(client.stdin.take());
+    let said = client.wait_with_output().unwrap().stdout;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.ends_with("stayed\n"), "{said}");
+    found.retain(wanted);
+    found
+}
+
+#[test]
+fn octets_go_through_memory_and_readers_see_that() {
+    let found = connections(true, |socket| socket.offloaded && socket.rx_bytes > 0);
+    let [connection] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(connection.detail, "shared memory");
+    let peer = connection.peer.map(|peer| peer.ip());
+    assert_eq!(peer, Some(Ipv4Addr::LOCALHOST.into()));
+}
+
+#[test]
+fn a_connection_whose_peer_has_no_library_is_the_kernels() {
+    let found = connections(false, |socket| socket.reason == NO_SHARED_MEMORY);
+    assert_eq!(found.len(), 1, "{found:?}");
+}
