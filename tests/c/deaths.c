@@ -203,8 +203,10 @@ static void dispositions(void) {
     sigemptyset(&set), sigaddset(&set, SIGTERM), sigaddset(&set, SIGRTMIN + 1);
     sigprocmask(SIG_BLOCK, &set, NULL);
     raise(SIGTERM), sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = 9});
-    printf("%d %d\n", sigwaitinfo(&set, &info), info.si_code);
-    printf("%d %d\n", sigwaitinfo(&set, &info) - SIGRTMIN, info.si_value.sival_int);
+    int number = sigwaitinfo(&set, &info);
+    printf("%d %d\n", number, info.si_code);
+    number = sigwaitinfo(&set, &info);
+    printf("%d %d\n", number - SIGRTMIN, info.si_value.sival_int);
     puts("done");
 }
 

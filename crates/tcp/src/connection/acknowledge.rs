@@ -43,7 +43,7 @@ impl<P: Payload> Connection<P> {
         self.note_peer_alive(now);
         if self.sender.is_outstanding() {
             let is_plain = segment.is_empty() && !has_new_window;
-            let in_flight = self.cold.recovery.scoreboard().segments().outstanding;
+            let in_flight = self.cold.recovery.scoreboard().segments().in_flight();
             let acked = self.report_ack(now, segment, is_plain);
             if acked > 0 {
                 self.cold.sent.octets_acked =

@@ -5,9 +5,6 @@ use super::Connection;
 use crate::send::queue::{CHUNK_MAX, CHUNK_MIN};
 use crate::{Error, Instant, Payload, ReadError, SeqNumber, State, UrgentError, WriteError};
 
-/// What a full segment over Ethernet takes of Linux's send buffer, in octets (`tcp_sndbuf_expand`).
-const SEGMENT_ROOM: u32 = 2304;
-
 impl<P: Payload> Connection<P> {
     /// Appends to the stream; returns how many octets had room.
     ///
@@ -400,10 +397,9 @@ impl<P: Payload> Connection<P> {
     /// The buffer of an application that did not choose one follows the congestion window
     /// (`tcp_sndbuf_expand`): twice of it, since as much is acknowledged while the next is sent.
     ///
-    /// Linux has that window in segments, whatever their length, lets it be twice of what was in
-    /// flight, and takes as much room for each as for a whole one. Who sends little at once, and
-    /// drops messages when a socket takes no more (MQTT), counts on it. `in_flight`: segments,
-    /// before the acknowledgement.
+    /// Linux has that window in segments, whatever their length, and takes as much room for each as
+    /// for a whole one. Who sends little at once, and drops messages when a socket takes no more
+    /// (MQTT), counts on it. `in_flight`: segments, before the acknowledgement.
     pub(super) fn grow_send_buffer(&mut self, in_flight: u32) {
         if self.cold.options.is_send_buffer_locked {
             return;
@@ -414,7 +410,7 @@ impl<P: Payload> Connection<P> {
             .congestion
             .cwnd()
             .saturating_mul(4)
-            .max(in_flight.saturating_mul(4 * SEGMENT_ROOM))
+            .max(in_flight.saturating_mul(4 * u32::from(self.mss())))
             .min(self.config.send_buffer_max);
         self.cold.options.send_buffer = self.cold.options.send_buffer.max(wanted);
     }

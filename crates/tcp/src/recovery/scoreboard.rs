@@ -309,16 +309,7 @@ impl Scoreboard {
     /// Octets in flight: `pipe` of RFC 6675 §4.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
-        let Counts {
-            outstanding,
-            sacked,
-            lost,
-            retransmitted,
-        } = self.octets;
-        outstanding
-            .saturating_sub(sacked)
-            .saturating_sub(lost)
-            .saturating_add(retransmitted)
+        self.octets.in_flight()
     }
 
     /// Segments that have arrived, over the life of the connection.

@@ -33,10 +33,7 @@ impl<S: TcpStack> TcpSocket<S> {
     ) {
         // Its descriptor is opened while the program expects any.
         self.globals.exempt.prepare(host.network());
-        let detail = match reason {
-            Reason::Held => host.links.holders_of(local.ip(), &host.links.facts()),
-            _ => String::new(),
-        };
+        let detail = whom_it_waits_for(host, local, reason);
         let control = host.control();
         let is_new = host.is_behind(fd, self) && self.reason() == Reason::NotBound;
         if !is_new || !self.set_reason_about(reason, None, &detail) {
@@ -92,12 +89,25 @@ impl<S: TcpStack> TcpSocket<S> {
         match begun {
             Ok(()) => {}
             // The next time.
-            Err(reason) if reason.passes() => self.set_reason(reason),
+            Err(reason) if reason.passes() => {
+                if reason != self.reason() {
+                    let detail = whom_it_waits_for(host, addresses.local, reason);
+                    self.set_reason_about(reason, None, &detail);
+                }
+            }
             Err(reason) => {
                 hand_over::hand_over(host, self.into(), reason, detail_of(reason, fd));
                 self.others_leave(host, fd);
             }
         }
         Vec::new()
+    }
+}
+
+/// Who has its interface, if that is what it waits for.
+fn whom_it_waits_for<S: TcpStack>(host: &Host<S>, local: SocketAddr, reason: Reason) -> String {
+    match reason {
+        Reason::Held => host.links.holders_of(local.ip(), &host.links.facts()),
+        _ => String::new(),
     }
 }

@@ -87,6 +87,14 @@ impl Segment {
 }
 
 impl Counts {
+    /// What the network has: neither arrived nor lost.
+    pub(crate) const fn in_flight(self) -> u32 {
+        self.outstanding
+            .saturating_sub(self.sacked)
+            .saturating_sub(self.lost)
+            .saturating_add(self.retransmitted)
+    }
+
     /// Counts `amount` of a segment with these marks in, or out.
     pub(super) fn add(&mut self, marks: u8, amount: u32) {
         self.change(marks, |count| count.saturating_add(amount));
