@@ -232,6 +232,41 @@ pub(crate) const FILES: &[File] = &[
     ),
     file(
         Library,
+        Compressed("docs/same-host.md"),
+        "usr/share/doc/{name}/same-host.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/how-it-works.md"),
+        "usr/share/doc/{name}/how-it-works.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/rdma.md"),
+        "usr/share/doc/{name}/rdma.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/statistics.md"),
+        "usr/share/doc/{name}/statistics.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/performance.md"),
+        "usr/share/doc/{name}/performance.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/everyday.md"),
+        "usr/share/doc/{name}/everyday.md.gz",
+    ),
+    file(
+        Library,
+        Compressed("docs/sockperf-rs.md"),
+        "usr/share/doc/{name}/sockperf-rs.md.gz",
+    ),
+    file(
+        Library,
         Compressed("docs/deployment.md"),
         "usr/share/doc/{name}/deployment.md.gz",
     ),

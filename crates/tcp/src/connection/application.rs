@@ -398,8 +398,8 @@ impl<P: Payload> Connection<P> {
     /// (`tcp_sndbuf_expand`): twice of it, since as much is acknowledged while the next is sent.
     ///
     /// Linux has that window in segments, whatever their length, and takes as much room for each as
-    /// for a whole one. Who sends little at once, and drops messages when a socket takes no more
-    /// (MQTT), counts on it. `in_flight`: segments, before the acknowledgement.
+    /// for a whole one. Services that drop messages when a socket takes no more (MQTT) count on it.
+    /// `in_flight`: segments, before the acknowledgement.
     pub(super) fn grow_send_buffer(&mut self, in_flight: u32) {
         if self.cold.options.is_send_buffer_locked {
             return;

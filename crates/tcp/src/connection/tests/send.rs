@@ -186,8 +186,7 @@ fn a_write_takes_what_has_room_and_says_when_there_is_more() {
     assert_eq!(solo.events(), [Event::Writable]);
 }
 
-/// As Linux's, whose congestion window has segments: a service that drops messages when there is
-/// no room would drop them here alone.
+/// As Linux's, whose congestion window has segments.
 #[test]
 fn many_small_segments_in_flight_make_as_much_room_as_large_ones() {
     let mut solo = Solo::established();
