@@ -65,7 +65,7 @@ impl Server {
     }
 }
 
-fn is_same(case: &str) {
+fn compare(case: &str) {
     let kernel = outcome(case, false);
     let shared = outcome(case, true);
     assert_eq!(kernel, shared, "{case}");
@@ -73,26 +73,26 @@ fn is_same(case: &str) {
 
 #[test]
 fn streams_arrive_octet_for_octet() {
-    ["echoes", "bulk", "events"].into_iter().for_each(is_same);
+    ["echoes", "bulk", "events"].into_iter().for_each(compare);
 }
 
 #[test]
 fn calls_and_events_are_those_of_the_kernel() {
     ["edges", "semantics", "out_of_band"]
         .into_iter()
-        .for_each(is_same);
+        .for_each(compare);
 }
 
 #[test]
 fn ends_are_those_of_the_kernel() {
     ["half", "own_half", "unread", "closed", "death"]
         .into_iter()
-        .for_each(is_same);
+        .for_each(compare);
 }
 
 #[test]
 fn a_child_goes_on_with_the_connection() {
-    is_same("forked");
+    compare("forked");
 }
 
 /// The server's connections while one stays, with both ends or the server alone preloaded.

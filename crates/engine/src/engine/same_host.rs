@@ -78,7 +78,7 @@ impl<B: Backend> SameHost<B> {
         let met = self.meeting().map(|meeting| meeting.announce(&key));
         match met {
             Some(Ok(Met::Nobody)) => {
-                if socket.is_announced(generation, &key) {
+                if socket.note_announced(generation, &key) {
                     self.announced.insert(key, (socket.into(), generation));
                 } else if let Some(meeting) = &self.meeting {
                     meeting.forget(&key);

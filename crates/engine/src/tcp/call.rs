@@ -1,6 +1,6 @@
 //! What calls on a stream have in common: how long they poll, when they sleep or end.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{ControlFlow, Deref, DerefMut};
 
 use libc::c_int;
 use sys::Errno;
@@ -197,16 +197,10 @@ impl<S: TcpStack> TcpSocket<S> {
             if self.is_idle(call) {
                 return Some(StreamOutcome::Idle);
             }
-            if call.polls.is_multiple_of(POLLS_PER_CHECK) {
-                call.spin.look();
-                if self.has_to_end(call) || self.is_committed() {
-                    return None;
-                }
-                if call.polls >= POLLS_PER_ATTEMPT {
-                    call.polls = 0;
-                    call.blocking = !self.learns_nonblocking();
-                    return Some(StreamOutcome::Again);
-                }
+            if call.polls.is_multiple_of(POLLS_PER_CHECK)
+                && let ControlFlow::Break(outcome) = self.check_polling(call)
+            {
+                return outcome;
             }
             if call.stops_polling() {
                 return self.sleep(call, wanted);
@@ -218,16 +212,10 @@ impl<S: TcpStack> TcpSocket<S> {
     /// The same of a connection within this host: one look at a time, at memory alone.
     fn wait_locally(&'static self, call: &mut StreamCall, wanted: u32) -> Option<StreamOutcome> {
         call.polls += 1;
-        if call.polls.is_multiple_of(POLLS_PER_CHECK) {
-            call.spin.look();
-            if self.has_to_end(call) || self.is_committed() {
-                return None;
-            }
-        }
-        if call.polls >= POLLS_PER_ATTEMPT {
-            call.polls = 0;
-            call.blocking = !self.learns_nonblocking();
-            return Some(StreamOutcome::Again);
+        if call.polls.is_multiple_of(POLLS_PER_CHECK)
+            && let ControlFlow::Break(outcome) = self.check_polling(call)
+        {
+            return outcome;
         }
         // Of what goes through the kernel only that tells.
         if !self.is_silent() || call.stops_polling() {
@@ -235,6 +223,20 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         std::hint::spin_loop();
         None
+    }
+
+    /// What a call looks at now and then while it polls: whether it goes on.
+    fn check_polling(&self, call: &mut StreamCall) -> ControlFlow<Option<StreamOutcome>> {
+        call.spin.look();
+        if self.has_to_end(call) || self.is_committed() {
+            return ControlFlow::Break(None);
+        }
+        if call.polls >= POLLS_PER_ATTEMPT {
+            call.polls = 0;
+            call.blocking = !self.learns_nonblocking();
+            return ControlFlow::Break(Some(StreamOutcome::Again));
+        }
+        ControlFlow::Continue(())
     }
 
     /// Whether the call has something to do.

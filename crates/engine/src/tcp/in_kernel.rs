@@ -100,6 +100,18 @@ impl<S: TcpStack> TcpSocket<S> {
         if self.generation() != call.generation || !matches!(&*role, Role::None) {
             return Answer::Here;
         }
+        let answer = self.send_by_kernel(call, (message, len), flags);
+        drop(role);
+        answer
+    }
+
+    /// Sends through the kernel's socket, without waiting. Under the socket's lock.
+    pub(super) fn send_by_kernel(
+        &self,
+        call: &mut StreamCall,
+        (message, len): (&Message<'_>, usize),
+        flags: c_int,
+    ) -> Answer {
         let fd = self.fd();
         let mut failed = None;
         let done = call.done;
@@ -127,7 +139,6 @@ impl<S: TcpStack> TcpSocket<S> {
             }
             _ => message.show(done, send),
         };
-        drop(role);
         Answer::Over(match (shown, failed) {
             (Err(errno), _) => call.end(errno),
             (Ok(()), None) if call.done == len => StreamOutcome::Done(call.done),

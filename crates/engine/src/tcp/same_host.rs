@@ -19,11 +19,14 @@ use links::reason::Reason;
 
 use libc::c_int;
 use shm::{Direction, Place};
+use sys::Errno;
 
 use crate::sockets::host::Host;
 use crate::sockets::peers::PeerRequest;
 use crate::sockets::stack::Stack;
 use crate::tcp::application::Amount;
+use crate::tcp::call::{StreamCall, StreamOutcome};
+use crate::tcp::in_kernel::Answer;
 use crate::tcp::offload::client_rule;
 use crate::tcp::options::may_be_local;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
@@ -90,11 +93,44 @@ impl<S: TcpStack> TcpSocket<S> {
         }
     }
 
-    /// Counts a call; asks for the peer when it is time, and gives up. Under the socket's lock.
-    fn count_local_call(&'static self, local: &mut Local<S>) -> Step<()> {
+    /// One attempt at a call. `None`: the connection is no such one.
+    fn call_locally(
+        &'static self,
+        host: &Host<S>,
+        call: &mut StreamCall,
+        attempt: impl FnOnce(&mut Local<S>, &mut StreamCall) -> Step<StreamOutcome>,
+    ) -> Option<Answer> {
+        let mut role = self.role.lock();
+        let Role::Local(local) = &mut *role else {
+            return None;
+        };
+        if self.generation() != call.generation {
+            return Some(Answer::Over(StreamOutcome::Fail(Errno(libc::EBADF))));
+        }
+        let step = match self.count_local_call(local) {
+            None => attempt(local, call),
+            Some(reason) => Step::Leave(reason),
+        };
+        let are_open = local.are_open();
+        drop(role);
+        self.follow_rings(host, are_open);
+        Some(match step {
+            Step::Go(outcome) => Answer::Over(outcome),
+            Step::Nothing => Answer::Nothing,
+            Step::Again => Answer::Here,
+            Step::Leave(reason) => {
+                self.leave_rings(host, reason);
+                Answer::Over(call.handed_over())
+            }
+        })
+    }
+
+    /// Counts a call; asks for the peer when it is time, and gives up. Returns why the
+    /// connection is the kernel's then. Under the socket's lock.
+    fn count_local_call(&'static self, local: &mut Local<S>) -> Option<Reason> {
         if let Stage::Shared(rings) = &mut local.stage {
             rings.open();
-            return Step::Go(());
+            return None;
         }
         local.calls += 1;
         match &local.stage {
@@ -107,11 +143,11 @@ impl<S: TcpStack> TcpSocket<S> {
                 if local.calls > CALLS_MAX
                     && sys::tick_nsec().saturating_sub(*since) > PATIENCE_NSEC =>
             {
-                return Step::Leave(Reason::NoSharedMemory);
+                return Some(Reason::NoSharedMemory);
             }
             _ => {}
         }
-        Step::Go(())
+        None
     }
 
     /// The kernel's socket has nothing to say while both rings are open. To be called after every
@@ -174,6 +210,16 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         self.follow_rings(host, are_open);
         self.readiness.announce(ready);
+    }
+}
+
+impl From<Answer> for Step<StreamOutcome> {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Here => Self::Again,
+            Answer::Over(outcome) => Self::Go(outcome),
+            Answer::Nothing => Self::Nothing,
+        }
     }
 }
 

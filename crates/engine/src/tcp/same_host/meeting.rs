@@ -27,7 +27,7 @@ impl<S: TcpStack> TcpSocket<S> {
     }
 
     /// The process has been at the meeting first. `false`: the socket does not look any more.
-    pub(crate) fn is_announced(&self, generation: u32, key: &Key) -> bool {
+    pub(crate) fn note_announced(&self, generation: u32, key: &Key) -> bool {
         let mut role = self.role.lock();
         let Role::Local(local) = &mut *role else {
             return false;

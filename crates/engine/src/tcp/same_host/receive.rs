@@ -13,7 +13,7 @@ use crate::sockets::host::Host;
 use crate::sockets::message::Message;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::in_kernel::Answer;
-use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::socket::{TcpSocket, TcpStack};
 use crate::tcp::state::local::{Local, Rings, Stage, Step};
 
 /// Flags that mean the same here.
@@ -32,33 +32,12 @@ impl<S: TcpStack> TcpSocket<S> {
         message: &mut Message<'_>,
         flags: c_int,
     ) -> Option<Answer> {
-        let mut role = self.role.lock();
-        let Role::Local(local) = &mut *role else {
-            return None;
-        };
-        if self.generation() != call.generation {
-            return Some(Answer::Over(StreamOutcome::Fail(Errno(libc::EBADF))));
-        }
-        let step = match self.count_local_call(local) {
-            Step::Go(()) => self.try_local(local, call, message, flags),
-            Step::Leave(reason) => Step::Leave(reason),
-            Step::Nothing | Step::Again => Step::Again,
-        };
-        let are_open = local.are_open();
-        drop(role);
-        self.follow_rings(host, are_open);
-        Some(match step {
-            Step::Go(outcome) => Answer::Over(outcome),
-            Step::Nothing => Answer::Nothing,
-            Step::Again => Answer::Here,
-            Step::Leave(reason) => {
-                self.leave_rings(host, reason);
-                Answer::Over(call.handed_over())
-            }
+        self.call_locally(host, call, |local, call| {
+            self.try_to_receive_local(local, call, message, flags)
         })
     }
 
-    fn try_local(
+    fn try_to_receive_local(
         &self,
         local: &mut Local<S>,
         call: &mut StreamCall,

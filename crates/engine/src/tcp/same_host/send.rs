@@ -2,10 +2,8 @@
 
 use links::reason::Reason;
 
-use ::tcp::WriteError;
 use libc::c_int;
 use shm::Hostile;
-use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -13,7 +11,7 @@ use crate::sockets::message::Message;
 use crate::sockets::stack::Stack;
 use crate::tcp::call::{StreamCall, StreamOutcome};
 use crate::tcp::in_kernel::{Answer, BESIDE_OCTETS};
-use crate::tcp::socket::{Role, TcpSocket, TcpStack};
+use crate::tcp::socket::{TcpSocket, TcpStack};
 use crate::tcp::state::local::{Local, Rings, Stage, Step};
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -25,29 +23,8 @@ impl<S: TcpStack> TcpSocket<S> {
         (message, len): (&Message<'_>, usize),
         flags: c_int,
     ) -> Option<Answer> {
-        let mut role = self.role.lock();
-        let Role::Local(local) = &mut *role else {
-            return None;
-        };
-        if self.generation() != call.generation {
-            return Some(Answer::Over(StreamOutcome::Fail(Errno(libc::EBADF))));
-        }
-        let step = match self.count_local_call(local) {
-            Step::Go(()) => self.try_to_send_local(local, call, (message, len), flags),
-            Step::Leave(reason) => Step::Leave(reason),
-            Step::Nothing | Step::Again => Step::Again,
-        };
-        let are_open = local.are_open();
-        drop(role);
-        self.follow_rings(host, are_open);
-        Some(match step {
-            Step::Go(outcome) => Answer::Over(outcome),
-            Step::Nothing => Answer::Nothing,
-            Step::Again => Answer::Here,
-            Step::Leave(reason) => {
-                self.leave_rings(host, reason);
-                Answer::Over(call.handed_over())
-            }
+        self.call_locally(host, call, |local, call| {
+            self.try_to_send_local(local, call, (message, len), flags)
         })
     }
 
@@ -81,58 +58,13 @@ impl<S: TcpStack> TcpSocket<S> {
             };
         }
         let before = call.done;
-        let step = self.send_by_kernel(call, (message, len), flags);
+        let answer = self.send_by_kernel(call, (message, len), flags);
         let count = call.done - before;
         match &mut local.stage {
             Stage::Shared(rings) => rings.out.note_sent(count),
             _ => local.sent += count as u64,
         }
-        step
-    }
-
-    /// Sends through the kernel's socket, without waiting.
-    fn send_by_kernel(
-        &self,
-        call: &mut StreamCall,
-        (message, len): (&Message<'_>, usize),
-        flags: c_int,
-    ) -> Step<StreamOutcome> {
-        let fd = self.fd();
-        let mut failed = None;
-        let done = call.done;
-        let mut send = |data: &[u8]| {
-            let is_last = call.done + data.len() == len;
-            let more = match is_last {
-                true => flags & libc::MSG_MORE,
-                false => libc::MSG_MORE,
-            };
-            match streams::send(fd, data, more) {
-                Ok(count) => {
-                    call.done += count;
-                    count
-                }
-                Err(errno) => {
-                    failed = Some(errno);
-                    0
-                }
-            }
-        };
-        let shown = match len {
-            0 => {
-                send(&[]);
-                Ok(())
-            }
-            _ => message.show(done, send),
-        };
-        Step::Go(match (shown, failed) {
-            (Err(errno), _) => call.end(errno),
-            (Ok(()), None) if call.done == len => StreamOutcome::Done(call.done),
-            (Ok(()), None | Some(Errno(libc::EAGAIN))) => return Step::Nothing,
-            (Ok(()), Some(Errno(libc::EPIPE))) => {
-                self.cannot_write(WriteError::BrokenPipe, call.done, flags)
-            }
-            (Ok(()), Some(errno)) => call.end(errno),
-        })
+        answer.into()
     }
 }
 
