@@ -56,9 +56,10 @@ pub(crate) fn before_rights_change(change: &RightsChange) {
     }
     let saved = guard::errno();
     let _ = guard::contained(|| {
-        let mut ancestors = process_state::ancestors();
-        let has_reserved = ancestors.any(|it| it.before_descendant_s_rights_change(change));
-        if !has_reserved && engine::goes_with(change, false) {
+        if !engine::goes_with(change, false) {
+            return;
+        }
+        if !process_state::ancestors().any(Engine::descendant_reserves_places) {
             start::reserve_places();
         }
     });

@@ -225,6 +225,7 @@ pub(super) fn kernel_has_accepted(listener: c_int, accepted: c_int, flags: c_int
     }
     if accepted >= 0
         && let Some(engine) = process_state::engine()
+        && engine.settings().shares_memory
     {
         let _ = contained(|| {
             engine.kernel_has_accepted(listener, accepted, flags);

@@ -15,7 +15,7 @@ fn sockets_go_past_the_kernel_again_when_the_broker_is_back() {
     for signal in [SIGTERM, SIGKILL] {
         end(lab.broker.take().unwrap(), signal);
         for (server, port) in servers.iter().zip(ports) {
-            are_past_the_kernel(server, false);
+            await_offloaded(server, false);
             let before = server.kernel_packets();
             lab.datagrams(port, 20);
             // One that is opened meanwhile waits, too.
@@ -24,7 +24,7 @@ fn sockets_go_past_the_kernel_again_when_the_broker_is_back() {
         }
         lab.start_broker();
         for (server, port) in servers.iter().zip(ports) {
-            are_past_the_kernel(server, true);
+            await_offloaded(server, true);
             let before = server.kernel_packets();
             lab.traffic(port, Duration::from_secs(1)).assert_whole();
             assert_eq!(server.kernel_packets(), before, "{:?}", server.sockets());
@@ -34,7 +34,7 @@ fn sockets_go_past_the_kernel_again_when_the_broker_is_back() {
 
 /// Waits until the sockets that receive are, or are not.
 #[track_caller]
-fn are_past_the_kernel(server: &Accelerated, offloaded: bool) {
+fn await_offloaded(server: &Accelerated, offloaded: bool) {
     let are_so = || server.sockets().iter().all(|it| it.offloaded == offloaded);
     let sockets = server.sockets();
     assert!(testkit::eventually(START, are_so), "{sockets:?}");

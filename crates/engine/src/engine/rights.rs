@@ -45,24 +45,24 @@ impl<B: Backend> Engine<B> {
         }
         // What is being opened takes it, and may stay open without.
         self.links.wait_for_opener();
-        let goes = !self.has_helper();
+        let goes = !self.secure_helper();
         if goes {
             self.rights_go(call);
         }
         goes
     }
 
-    /// The same in a descendant that has not begun: it may accept from a listener that it has
+    /// The right goes in a descendant that has not begun: it may accept from a listener that it has
     /// inherited later, past the kernel if a broker serves it as what it is now. Returns whether it
     /// has one.
-    pub fn before_descendant_s_rights_change(&self, change: &Change) -> bool {
+    pub fn descendant_reserves_places(&self) -> bool {
         let listens =
             |fd| matches!(self.table.get(fd), Some(Object::Tcp(_))) && sys::streams::listens(fd);
-        if !goes_with(change, false) || !self.table.range(0, u32::MAX).any(listens) {
-            return false;
+        let has_listener = self.table.range(0, u32::MAX).any(listens);
+        if has_listener {
+            self.links.reserve_places();
         }
-        self.links.reserve_places();
-        true
+        has_listener
     }
 
     /// The call has been made. `went`: connections have returned for it.
@@ -90,8 +90,9 @@ impl<B: Backend> Engine<B> {
         self.rights_go(UNSEEN);
     }
 
-    /// Whether a broker goes on with what takes the right, also for what is opened later.
-    fn has_helper(&self) -> bool {
+    /// Has a broker go on with what takes the right, also for what is opened later. `false`: there
+    /// is none.
+    fn secure_helper(&self) -> bool {
         let has_places = self.links.reserve_places();
         has_places && self.links.are_joint() || sys::has_helper_for_options()
     }
@@ -125,7 +126,7 @@ impl<B: Backend> Engine<B> {
             ..as_credentials(own, users)
         };
         let goes = as_credentials(own, users).may_administer() && !all.may_administer();
-        if goes && !self.has_helper() {
+        if goes && !self.secure_helper() {
             self.rights_go(UNSEEN);
         }
         let has_more = own.permitted & !leader.capabilities.permitted != 0;

@@ -108,8 +108,9 @@ impl<S: Receiver> Links<S> {
         left.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a broker again for what the last one has left a while ago.
-    fn is_broker_back(&self) -> bool {
+    /// Looks whether there is a broker again for what the last one has left a while ago, which it
+    /// can have from here on.
+    fn look_for_broker(&self) -> bool {
         let mut due = Vec::new();
         self.states.for_each_failed(|index, not_open| {
             if not_open.awaits_broker() && not_open.is_due() {
@@ -171,7 +172,7 @@ impl<S: Receiver> Links<S> {
         }
         // In this order: what is found to be held from here on says so itself.
         self.is_held.store(false, Ordering::SeqCst);
-        let mut is_free = self.is_broker_back();
+        let mut is_free = self.look_for_broker();
         let mut awaits_broker = false;
         let mut waiting = Vec::new();
         self.states.for_each_failed(|index, not_open| {
