@@ -70,7 +70,7 @@ pub(crate) fn ensure(whom: Whom) -> Result<(), Failure> {
     expect_in_path(whom)
 }
 
-/// What was installed has to be found, too.
+/// What cannot do without has to be here now, and has to be found.
 fn expect_in_path(whom: Whom) -> Result<(), Failure> {
     let still = needs::missing(whom);
     if still.is_empty() {
@@ -78,7 +78,8 @@ fn expect_in_path(whom: Whom) -> Result<(), Failure> {
     }
     let names: Vec<_> = still.iter().map(|need| need.name).collect();
     Err(Failure::Reason(format!(
-        "{} is installed but not in the PATH ({}): add its directory, such as /usr/sbin",
+        "{} is still missing: apt-get could not install it (see above), or it is not in the PATH \
+         ({}): add its directory, such as /usr/sbin",
         names.join(", "),
         env::var("PATH").unwrap_or_default()
     )))
@@ -152,12 +153,14 @@ fn lines_of(missing: &[&Need]) -> String {
     missing.iter().map(line).collect()
 }
 
-/// What must be the same each time: a mirror that does not answer at once is asked again.
+/// What must be the same each time: a mirror that does not answer at once is asked again, and
+/// another installation, such as a new machine's first update, is waited for.
 const INSTALL: &[&str] = &[
     "install",
     "--yes",
     "--no-install-recommends",
     "--option=Acquire::Retries=3",
+    "--option=DPkg::Lock::Timeout=300",
 ];
 
 /// The arguments of apt-get that install `missing`; nothing if Debian has none of them.
@@ -308,7 +311,8 @@ mod tests {
         let twice = [missing.as_slice(), &missing].concat();
         assert_eq!(
             install_arguments(&twice).join(" "),
-            "install --yes --no-install-recommends --option=Acquire::Retries=3 binutils dpkg-dev"
+            "install --yes --no-install-recommends --option=Acquire::Retries=3 \
+             --option=DPkg::Lock::Timeout=300 binutils dpkg-dev"
         );
     }
 

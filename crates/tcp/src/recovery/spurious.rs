@@ -15,6 +15,10 @@ impl Recovery {
         }
         self.congestion.on_spurious();
         self.rtt.reset_backoff();
+        if matches!(self.state, State::Loss { .. }) {
+            // As Linux (`tcp_try_undo_loss`): the next timeout is the first of a series.
+            self.timeouts = 0;
+        }
         if self.undo.end_last() == Some(Cause::Overtaken) {
             self.rack.on_spurious_loss();
         }

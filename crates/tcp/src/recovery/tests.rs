@@ -431,6 +431,21 @@ fn a_spurious_timeout_is_undone_by_what_was_not_sent_again() {
     assert_eq!(flow.retransmit(true), [0; 0]);
 }
 
+/// As Linux (`tcp_try_undo_loss`): what is acknowledged selectively undoes, too, and the next timeout
+/// is the first of a series.
+#[test]
+fn a_timeout_that_is_undone_counts_no_more() {
+    let mut flow = Flow::with(Settings {
+        tail_loss_probe: false,
+        ..settings()
+    });
+    flow.send(10);
+    assert_eq!(flow.until_deadline(true), Timeout::Retransmission);
+    assert_eq!(flow.recovery.timeouts(), 1);
+    assert!(flow.ack(0, &[(5, 6)]).was_spurious);
+    assert_eq!(flow.recovery.timeouts(), 0);
+}
+
 /// RFC 5682 §3.1 step 3a
 #[test]
 fn a_needed_timeout_goes_on_after_new_data_was_tried() {
