@@ -397,9 +397,9 @@ impl<P: Payload> Connection<P> {
     /// The buffer of an application that did not choose one follows the congestion window
     /// (`tcp_sndbuf_expand`): twice of it, since as much is acknowledged while the next is sent.
     ///
-    /// Linux has that window in segments, whatever their length, and takes as much room for each as
-    /// for a whole one. Services that drop messages when a socket takes no more (MQTT) count on it.
-    /// `in_flight`: segments, before the acknowledgement.
+    /// Linux has that window in segments, whatever their length, and makes room for whole ones (three
+    /// times of it with BBR). Services that drop messages when a socket takes no more (MQTT) count on
+    /// it. `in_flight`: segments, before the acknowledgement.
     pub(super) fn grow_send_buffer(&mut self, in_flight: u32) {
         if self.cold.options.is_send_buffer_locked {
             return;
@@ -410,7 +410,7 @@ impl<P: Payload> Connection<P> {
             .congestion
             .cwnd()
             .saturating_mul(4)
-            .max(in_flight.saturating_mul(4 * u32::from(self.mss())))
+            .max(in_flight.saturating_mul(3 * ROOM_OF_SEGMENT))
             .min(self.config.send_buffer_max);
         self.cold.options.send_buffer = self.cold.options.send_buffer.max(wanted);
     }
@@ -459,3 +459,6 @@ impl<P: Payload> Connection<P> {
         self.error.is_some()
     }
 }
+
+/// What Linux reserves for a segment on Ethernet: the next power of two, and its `sk_buff`.
+const ROOM_OF_SEGMENT: u32 = 2048 + 256;
