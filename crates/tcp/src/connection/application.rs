@@ -397,9 +397,9 @@ impl<P: Payload> Connection<P> {
     /// The buffer of an application that did not choose one follows the congestion window
     /// (`tcp_sndbuf_expand`): twice of it, since as much is acknowledged while the next is sent.
     ///
-    /// Linux has that window in segments, whatever their length, and makes room for whole ones (three
-    /// times of it with BBR). Services that drop messages when a socket takes no more (MQTT) count on
-    /// it. `in_flight`: segments, before the acknowledgement.
+    /// Linux has that window in segments, whatever their length, and makes room for whole ones
+    /// (three times of it with BBR). Services that drop messages when a socket takes no more (MQTT)
+    /// count on it. `in_flight`: segments, before the acknowledgement.
     pub(super) fn grow_send_buffer(&mut self, in_flight: u32) {
         if self.cold.options.is_send_buffer_locked {
             return;

@@ -431,8 +431,8 @@ fn a_spurious_timeout_is_undone_by_what_was_not_sent_again() {
     assert_eq!(flow.retransmit(true), [0; 0]);
 }
 
-/// As Linux (`tcp_try_undo_loss`): what is acknowledged selectively undoes, too, and the next timeout
-/// is the first of a series.
+/// As Linux (`tcp_try_undo_loss`): what is acknowledged selectively undoes, too, and the next
+/// timeout is the first of a series.
 #[test]
 fn a_timeout_that_is_undone_counts_no_more() {
     let mut flow = Flow::with(Settings {
