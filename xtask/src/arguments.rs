@@ -47,6 +47,8 @@ Usage: cargo xtask <command>
                         how many datagrams of 14, 64 and 1472 bytes arrive, one by one and in batches
   bench --short [--rounds N]
                         connections of one request a second, and accepted ones, on the kernel and with libvma
+  compare [--rounds N]  what the same work costs by the kernel's sockets in each of their ways, with libvma, with a sockmap
+                        and, within a host, by UCX (docs/comparison.md; N rounds, 5 to 1000, default 5)
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
@@ -81,6 +83,9 @@ pub(crate) enum Task {
         seconds: Option<u32>,
     },
     Bench(BenchOptions),
+    Compare {
+        rounds: u32,
+    },
     Instructions {
         update: bool,
     },
@@ -175,6 +180,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                 }
                 Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
+                Some("compare") => return parse_compare(&mut arguments),
                 Some("instructions") => return parse_instructions(&mut arguments),
                 _ => {
                     let reason = format!("there is no command {}", command.display());
@@ -247,6 +253,29 @@ fn parse_fuzz(arguments: &mut Parser) -> Result<Task, Failure> {
     Ok(Task::Fuzz { seconds })
 }
 
+fn parse_compare(arguments: &mut Parser) -> Result<Task, Failure> {
+    let mut rounds = LEAST_ROUNDS;
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("rounds") => {
+                let value = arguments.value().map_err(usage_error)?;
+                rounds = value.parse().map_err(usage_error)?;
+            }
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    check_rounds(rounds, LEAST_ROUNDS)?;
+    Ok(Task::Compare { rounds })
+}
+
+fn check_rounds(rounds: u32, least: u32) -> Result<(), Failure> {
+    if (least..=MOST_ROUNDS).contains(&rounds) {
+        return Ok(());
+    }
+    let reason = format!("--rounds is {least} to {MOST_ROUNDS}");
+    Err(Failure::Usage(reason))
+}
+
 fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
     let mut options = BenchOptions::default();
     let mut rounds = None;
@@ -291,10 +320,7 @@ fn parse_bench(arguments: &mut Parser) -> Result<Task, Failure> {
         return Err(Failure::Usage(reason.to_owned()));
     }
     options.rounds = rounds.unwrap_or(usual);
-    if !(least..=MOST_ROUNDS).contains(&options.rounds) {
-        let reason = format!("--rounds is {least} to {MOST_ROUNDS}");
-        return Err(Failure::Usage(reason));
-    }
+    check_rounds(options.rounds, least)?;
     Ok(Task::Bench(options))
 }
 
@@ -303,162 +329,4 @@ fn usage_error(error: impl Into<lexopt::Error>) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse_words(words: &str) -> Result<Task, String> {
-        let words = ["xtask"].into_iter().chain(words.split_whitespace());
-        parse(words.map(OsString::from)).map_err(|failure| failure.to_string())
-    }
-
-    #[test]
-    fn every_command_of_the_usage_is_understood() {
-        let commands: Vec<&str> = USAGE
-            .lines()
-            .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
-            .filter(|word| !word.is_empty())
-            .collect();
-        assert_eq!(
-            commands,
-            [
-                "setup",
-                "demo",
-                "test",
-                "fuzz",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "bench",
-                "instructions",
-                "package",
-                "docs"
-            ]
-        );
-        for command in commands {
-            parse_words(command).unwrap();
-        }
-        assert_eq!(parse_words("--help"), Ok(Task::Help));
-        assert_eq!(parse_words("help"), Ok(Task::Help));
-    }
-
-    #[test]
-    fn options_belong_to_their_command() {
-        let test = |extent, loudness| Ok(Task::Test { extent, loudness });
-        for (words, extent, loudness) in [
-            ("test --quick", Extent::Quick, Loudness::Line),
-            ("test", Extent::Usual, Loudness::Line),
-            ("test --long -v", Extent::Long, Loudness::Verbose),
-            ("test --verbose", Extent::Usual, Loudness::Verbose),
-        ] {
-            assert_eq!(parse_words(words), test(extent, loudness), "{words}");
-        }
-        assert_eq!(
-            parse_words("bench --rounds=7 --json out.json --check"),
-            Ok(Task::Bench(BenchOptions {
-                rounds: 7,
-                json: Some("out.json".into()),
-                check: true,
-                ..BenchOptions::default()
-            }))
-        );
-        assert_eq!(
-            parse_words("bench --service nsd --service=chrony"),
-            Ok(Task::Bench(BenchOptions {
-                subject: Subject::Services,
-                service: vec!["nsd".to_owned(), "chrony".to_owned()],
-                ..BenchOptions::default()
-            }))
-        );
-        for words in [
-            "bench --everyday --service nsd-udp --rounds 1",
-            "bench --service nsd-udp --rounds 1 --everyday",
-        ] {
-            assert_eq!(
-                parse_words(words),
-                Ok(Task::Bench(BenchOptions {
-                    subject: Subject::Everyday,
-                    service: vec!["nsd-udp".to_owned()],
-                    rounds: 1,
-                    ..BenchOptions::default()
-                }))
-            );
-        }
-        assert_eq!(
-            parse_words("bench --streams --rounds 7"),
-            Ok(Task::Bench(BenchOptions {
-                subject: Subject::Streams,
-                rounds: 7,
-                ..BenchOptions::default()
-            }))
-        );
-        assert_eq!(
-            parse_words("bench --short"),
-            Ok(Task::Bench(BenchOptions {
-                subject: Subject::Short,
-                ..BenchOptions::default()
-            }))
-        );
-        assert_eq!(
-            parse_words("bench --rings"),
-            Ok(Task::Bench(BenchOptions {
-                subject: Subject::Rings,
-                ..BenchOptions::default()
-            }))
-        );
-        for (words, subject) in [
-            ("bench --calls", Subject::Calls),
-            ("bench --throughput", Subject::Throughput),
-        ] {
-            let options = BenchOptions {
-                subject,
-                ..BenchOptions::default()
-            };
-            assert_eq!(parse_words(words), Ok(Task::Bench(options)));
-        }
-        assert_eq!(parse_words("fuzz"), Ok(Task::Fuzz { seconds: None }));
-        assert_eq!(
-            parse_words("fuzz --seconds 5"),
-            Ok(Task::Fuzz { seconds: Some(5) })
-        );
-        assert_eq!(
-            parse_words("instructions --update"),
-            Ok(Task::Instructions { update: true })
-        );
-        assert_eq!(
-            parse_words("package --try"),
-            Ok(Task::Package { tries: true })
-        );
-        assert_eq!(parse_words("setup"), Ok(Task::Setup { tries: false }));
-        assert_eq!(parse_words("setup --try"), Ok(Task::Setup { tries: true }));
-        assert!(parse_words("demo --quick").unwrap_err().contains("--quick"));
-        assert!(parse_words("test --check").unwrap_err().contains("--check"));
-        assert!(parse_words("setup now").unwrap_err().contains("now"));
-    }
-
-    #[test]
-    fn errors_name_what_is_wrong_and_show_the_usage() {
-        for (words, named) in [
-            ("", "a command is needed"),
-            ("tset", "tset"),
-            ("--tset", "--tset"),
-            ("fuzz --seconds 0", "1 to 86400"),
-            ("fuzz --seconds 86401", "1 to 86400"),
-            ("bench --rounds", "--rounds"),
-            ("bench --rounds many", "many"),
-            ("bench --rounds 4", "5 to 1000"),
-            ("bench --rounds 1001", "5 to 1000"),
-            ("bench --everyday --rounds 0", "1 to 1000"),
-            ("bench --quick", "--everyday"),
-        ] {
-            let error = parse_words(words).unwrap_err();
-            assert!(error.contains(named), "{words}: {error}");
-            assert!(error.contains(USAGE), "{words}: {error}");
-        }
-    }
-}
+mod tests;

@@ -30,7 +30,7 @@ use crate::output::{print, say};
 use crate::setup;
 use crate::sockperf::Latency;
 use cost::Cost;
-pub(crate) use everyday::{gate as everyday_gate, long_gate as long_everyday_gate};
+pub(crate) use everyday::{compare, gate as everyday_gate, long_gate as long_everyday_gate};
 pub(crate) use gate::gate;
 use system::System;
 

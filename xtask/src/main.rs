@@ -58,6 +58,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Test { extent, loudness } => checks::run(extent, loudness),
         Task::Fuzz { seconds } => fuzz::run(seconds),
         Task::Bench(options) => bench::run(&options),
+        Task::Compare { rounds } => bench::compare(rounds),
         Task::Instructions { update } => instructions::run(update),
         Task::Package { tries } => package::run(tries),
         Task::Docs => cargo::regenerate_documents(),

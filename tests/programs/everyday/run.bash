@@ -39,10 +39,11 @@ start_as() {
     start_with_rights "$1" '' "${@:2}"
 }
 
-# start_with_rights USER RIGHTS PROGRAM...: which its unit gives it anyway, as in +net_bind_service.
+# start_with_rights USER RIGHTS PROGRAM...: which its unit gives it anyway, as in +net_bind_service. With $ONE_USER as root, as its clients.
 start_with_rights() {
     local user=$1 rights=$2
     shift 2
+    [ -z "${ONE_USER:-}" ] || start "$@"
     [ -n "${BROKER:-}" ] || rights+=${rights:+,}+net_raw,+net_admin,+bpf,+perfmon,+ipc_lock
     exec setpriv --reuid="$user" --regid="$(id -gn "$user")" --init-groups --inh-caps="${rights:--all}" \
         --ambient-caps="${rights:--all}" env ${LIBRARY:+LD_PRELOAD="$LIBRARY"} HOME=/ "$@"
@@ -133,6 +134,10 @@ fi
 
 session=$(ps -o sid= -p $$ | tr -d ' ')
 prepare
+if [ -n "${SOCKMAP:-}" ]; then
+    . "$PROGRAMS/everyday/sockmap.bash"
+    sockmap_begin
+fi
 taskset -c "$SERVER_CPUS" setsid bash "$0" "$1" serve >serve.log 2>&1 & service=$!
 until_served || { cat serve.log; exit 1; }
 if [ "${2:-}" = answers ]; then

@@ -6,6 +6,7 @@
 //! first line.
 
 mod broker;
+mod compare;
 mod gate;
 mod report;
 mod services;
@@ -27,10 +28,11 @@ use crate::needs::Whom;
 use crate::output::{print, say};
 use crate::setup;
 use broker::Broker;
+pub(crate) use compare::run as compare;
 pub(crate) use gate::{gate, long_gate};
 use report::Measured;
 use services::Service;
-use trial::{Ends, Placement, Serving, Trial};
+use trial::{Ends, Placement, Serving, Setting, Trial};
 
 /// Of one load.
 const SECONDS: u32 = 2;
@@ -125,7 +127,8 @@ fn rounds(stage: &Stage, service: &'static Service, rounds: u32) -> Result<Measu
 fn start(stage: &Stage, service: &Service) -> Result<Vec<Serving>, Failure> {
     let start = |(ends, placement)| {
         interrupt::check()?;
-        let mut server = Serving::start(stage, service, ends, placement, SECONDS)?;
+        let setting = Setting::usual(ends, placement);
+        let mut server = Serving::start(stage, service, setting, SECONDS)?;
         if ends != Ends::Kernel {
             server.watch();
         }

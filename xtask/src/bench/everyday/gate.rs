@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Stage;
 use super::services::{self, Service};
-use super::trial::{Ends, Placement, Serving};
+use super::trial::{Ends, Placement, Serving, Setting};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::needs::Whom;
@@ -93,7 +93,8 @@ fn judge(library: &Path, services: &[&'static Service]) -> Result<String, Failur
 fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
     let start = |ends| {
         interrupt::check()?;
-        Serving::start(stage, service, ends, Placement::Apart, SECONDS)
+        let setting = Setting::usual(ends, Placement::Apart);
+        Serving::start(stage, service, setting, SECONDS)
     };
     let mut servers = [start(Ends::Kernel)?, start(Ends::Server)?];
     let mut rates = Vec::new();

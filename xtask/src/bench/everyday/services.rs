@@ -52,6 +52,12 @@ const ANSWERS: &str = "answers/s";
 const MESSAGES: &str = "messages/s";
 const MEGABYTES: &str = "MB/s";
 
+/// A message there and back at a time: no service, but what the others are compared by.
+pub(super) static PING_PONGS: [Service; 2] = [
+    service("sockperf-tcp", &["sockperf"], "round trips/s"),
+    service("sockperf-udp", &["sockperf"], "round trips/s"),
+];
+
 pub(super) const SERVICES: &[Service] = &[
     service("nginx-small", &["nginx", "wrk"], REQUESTS),
     service("nginx-100k", &["nginx", "wrk"], REQUESTS),

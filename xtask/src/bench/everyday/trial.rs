@@ -1,6 +1,7 @@
 //! One run of a service.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
@@ -40,8 +41,65 @@ pub(super) enum Ends {
 pub(super) enum Placement {
     /// One for the server, one for the client.
     Apart,
+    /// One for both.
+    Same,
     /// As the scheduler has it.
     Free,
+}
+
+/// Where the two ends are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hosts {
+    /// On two, which a veth pair joins.
+    Two,
+    /// On one, over 127.0.0.1, as one user.
+    One,
+}
+
+/// How the kernel is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the service does.
+    Usual,
+    /// Its calls poll, of those that can; with libvma, in the profile latency.
+    Spinning,
+    /// It passes what one socket sends to the other's queue: on one host.
+    Sockmap,
+}
+
+/// What a service runs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) ends: Ends,
+    pub(super) placement: Placement,
+    pub(super) hosts: Hosts,
+    pub(super) way: Way,
+}
+
+impl Setting {
+    pub(super) const fn usual(ends: Ends, placement: Placement) -> Self {
+        Self {
+            ends,
+            placement,
+            hosts: Hosts::Two,
+            way: Way::Usual,
+        }
+    }
+
+    /// The variables that say it to `run.bash`, and to the library.
+    fn variables(self) -> Vec<(&'static str, &'static str)> {
+        let mut variables = Vec::new();
+        if self.hosts == Hosts::One {
+            variables.extend([("ONE_USER", "1"), ("VMA_SHM", "1")]);
+        }
+        match (self.way, self.ends) {
+            (Way::Usual, _) => {}
+            (Way::Spinning, Ends::Kernel) => variables.push(("SPINS", "1")),
+            (Way::Spinning, _) => variables.push(("VMA_SPEC", "latency")),
+            (Way::Sockmap, _) => variables.push(("SOCKMAP", "1")),
+        }
+        variables
+    }
 }
 
 /// What one run says of itself.
@@ -80,10 +138,12 @@ impl Serving {
     pub(super) fn start(
         stage: &Stage,
         service: &Service,
-        ends: Ends,
-        placement: Placement,
+        setting: Setting,
         seconds: u32,
     ) -> Result<Self, Failure> {
+        let Setting {
+            ends, placement, ..
+        } = setting;
         let pair = Namespaces::pair().map_err(|skip| Failure::Reason(skip.to_string()))?;
         let home = tempfile::Builder::new()
             .prefix("run-")
@@ -99,7 +159,12 @@ impl Serving {
         };
         let (server_cpus, client_cpus) = match placement {
             Placement::Apart => (SERVER_CPU, CLIENT_CPU),
+            Placement::Same => (SERVER_CPU, SERVER_CPU),
             Placement::Free => ("0-1", "0-1"),
+        };
+        let (address, client) = match setting.hosts {
+            Hosts::Two => (Pair::ADDRESS_B, &pair.a),
+            Hosts::One => (Ipv4Addr::LOCALHOST, &pair.b),
         };
         let mut command = pair.b.command("/bin/bash");
         command
@@ -112,15 +177,16 @@ impl Serving {
             .env("HOME", home.path())
             .env("PREPARED", stage.home.path())
             .env("PROGRAMS", &programs)
-            .env("SELF", Pair::ADDRESS_B.to_string())
+            .env("SELF", address.to_string())
             .env("SELF_NETNS", pair.b.name())
-            .env("PEER_NETNS", pair.a.name())
+            .env("PEER_NETNS", client.name())
             .env("LOAD", &stage.generator)
             .env("TOKIO_HTTP", &stage.tokio_http)
             .env("SERVER_CPUS", server_cpus)
             .env("CLIENT_CPUS", client_cpus)
             .env("LIBRARY", preloaded(ends != Ends::Kernel))
-            .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both));
+            .env("CLIENT_LIBRARY", preloaded(ends == Ends::Both))
+            .envs(setting.variables());
         if let Some(broker) = &stage.broker {
             command.env("BROKER", broker.directory());
         }
@@ -133,7 +199,7 @@ impl Serving {
             turns,
             turn: 0,
             watch: None,
-            name: format!("{} ({ends:?}, {placement:?})", service.name),
+            name: format!("{} ({setting:?})", service.name),
             _home: home,
             pair,
         };
