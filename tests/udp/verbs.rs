@@ -1,7 +1,7 @@
 //! Datagrams by the queue pairs of an RDMA device, an emulated one.
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::exchange::{Preloaded, exchange_on};
 use testkit::{
@@ -84,6 +84,40 @@ fn what_the_device_refuses_is_the_kernels() {
         let log = server.process().stderr();
         assert!(log.contains(words), "{fault}: {log}");
     }
+}
+
+/// A device that fails tells so by an event, and takes requests still.
+#[test]
+fn sockets_of_a_device_that_fails_go_to_the_kernel() {
+    let pair = or_skip!(Namespaces::pair());
+    pair.make_wire();
+    let mut command = preloaded(&pair.b, &testkit::c_program("echo")).unwrap();
+    command
+        .args([&Pair::ADDRESS_B.to_string(), "7942"])
+        .envs(emulated_verbs().unwrap())
+        .env("EMULATED_VERBS_FAULT", "fatal");
+    let mut server = Accelerated::start(command).unwrap();
+    let _input = server.process().stdin();
+    assert!(server.process().wait_for_output("ready", SOON));
+    let client = pair
+        .a
+        .enter(|| UdpSocket::bind((Pair::ADDRESS_A, 0)))
+        .unwrap();
+    let tries = Duration::from_millis(100);
+    client.set_read_timeout(Some(tries)).unwrap();
+    let mut answered = 0;
+    let deadline = Instant::now() + TIMEOUT;
+    // It fails after five frames that were sent.
+    while answered < 50 {
+        assert!(Instant::now() < deadline, "{}", server.process().stderr());
+        client.send_to(b"hello", (Pair::ADDRESS_B, 7942)).unwrap();
+        answered += usize::from(client.recv(&mut [0; 5]).is_ok());
+    }
+    // The first answers are the kernel's, too, until it knows the way.
+    assert!((1..50).contains(&server.packets()), "{}", server.packets());
+    let log = server.process().stderr();
+    assert!(log.contains("the device has failed"), "{log}");
+    assert!(log.contains("the interface is the kernel's"), "{log}");
 }
 
 /// The emulated device is worth nothing if it lets pass what a real one suffers from.

@@ -15,6 +15,7 @@
 
 mod completions;
 mod device;
+mod events;
 mod find;
 mod one_user;
 mod opened;

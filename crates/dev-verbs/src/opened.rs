@@ -137,8 +137,11 @@ impl Opened {
         let commands = unsafe { [own(command), own(event)] };
         // SAFETY: as above.
         let events = unsafe { own(&mut (*channel).fd) };
-        // SAFETY: sets a flag of an open descriptor.
-        unsafe { libc::fcntl(events.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        // Who looks for events does not wait for them.
+        for descriptor in [&events, &commands[1]] {
+            // SAFETY: sets a flag of an open descriptor.
+            unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        }
         Ok(Self {
             verbs,
             context,

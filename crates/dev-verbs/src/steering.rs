@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dev_core::{Flow, Steering, at_any_address};
 use rdma_core_sys::{create_flow, destroy_flow, ibv_flow};
 
+use crate::events::{self, Left};
 use crate::opened::Opened;
 use crate::rule::Rule;
 
@@ -32,6 +33,8 @@ struct Steered {
     addresses: HashSet<IpAddr>,
     /// Of flows at one address each.
     rules: HashMap<Flow, Handle>,
+    /// The device has said that it, or its queues, have failed.
+    is_lost: bool,
 }
 
 impl VerbsSteering {
@@ -43,6 +46,7 @@ impl VerbsSteering {
                 flows: HashSet::new(),
                 addresses: HashSet::new(),
                 rules: HashMap::new(),
+                is_lost: false,
             }),
         }
     }
@@ -189,6 +193,20 @@ impl Steering for VerbsSteering {
 
     fn has_flows(&self) -> bool {
         !self.steered().flows.is_empty()
+    }
+
+    fn is_taken_away(&self) -> bool {
+        let mut steered = self.steered();
+        while let Some(left) = events::take(&steered.device) {
+            match left {
+                Left::All(what) => log::info!("RDMA device: {what}"),
+                Left::Nothing(what) => {
+                    log::warn!("RDMA device: {what}");
+                    steered.is_lost = true;
+                }
+            }
+        }
+        steered.is_lost
     }
 
     fn give_back(&self) {

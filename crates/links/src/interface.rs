@@ -339,7 +339,7 @@ impl<S: Receiver> Interface<S> {
         self.count_exemptions();
         if !self.is_lost() && self.steering.is_taken_away() {
             log::warn!(
-                "{}: its XDP program was taken away, so the interface is the kernel's",
+                "{}: its device was taken away, so the interface is the kernel's",
                 self.spec.name
             );
             self.mark_lost();

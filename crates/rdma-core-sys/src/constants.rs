@@ -47,6 +47,12 @@ pub const IBV_FLOW_SPEC_IPV6: u32 = 0x31;
 pub const IBV_FLOW_SPEC_TCP: u32 = 0x40;
 pub const IBV_FLOW_SPEC_UDP: u32 = 0x41;
 
+pub const IBV_EVENT_CQ_ERR: u32 = 0;
+pub const IBV_EVENT_QP_FATAL: u32 = 1;
+pub const IBV_EVENT_DEVICE_FATAL: u32 = 8;
+pub const IBV_EVENT_PORT_ACTIVE: u32 = 9;
+pub const IBV_EVENT_PORT_ERR: u32 = 10;
+
 /// Bytes of a name in `/sys/class`.
 pub const IBV_SYSFS_NAME_MAX: usize = 64;
 /// Bytes of a path in `/sys`.

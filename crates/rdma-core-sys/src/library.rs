@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 use libc::{c_char, c_int, c_uint, c_void};
 
 use crate::structures::{
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_attr, ibv_qp_init_attr,
+    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 const LIBRARY: &CStr = c"libibverbs.so.1";
@@ -64,6 +64,8 @@ functions! {
     ibv_open_device, "IBVERBS_1.1": fn(*mut ibv_device) -> *mut ibv_context;
     ibv_close_device, "IBVERBS_1.1": fn(*mut ibv_context) -> c_int;
     ibv_query_device, "IBVERBS_1.1": fn(*mut ibv_context, *mut ibv_device_attr) -> c_int;
+    ibv_get_async_event, "IBVERBS_1.1": fn(*mut ibv_context, *mut ibv_async_event) -> c_int;
+    ibv_ack_async_event, "IBVERBS_1.1": fn(*mut ibv_async_event);
     ibv_alloc_pd, "IBVERBS_1.1": fn(*mut ibv_context) -> *mut ibv_pd;
     ibv_dealloc_pd, "IBVERBS_1.1": fn(*mut ibv_pd) -> c_int;
     ibv_reg_mr, "IBVERBS_1.1": fn(*mut ibv_pd, *mut c_void, usize, c_int) -> *mut ibv_mr;

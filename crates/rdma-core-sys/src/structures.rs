@@ -116,6 +116,15 @@ pub struct ibv_comp_channel {
     pub refcnt: c_int,
 }
 
+/// What has befallen a device, or one of its objects.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_async_event {
+    /// The object, or the number of a port: which, says the type.
+    pub element: *mut c_void,
+    pub event_type: u32,
+}
+
 #[repr(C)]
 pub struct ibv_cq {
     pub context: *mut ibv_context,

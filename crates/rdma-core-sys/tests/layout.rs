@@ -57,6 +57,7 @@ fn add_structures(it: &mut Comparison) {
         ibv_context_ops { poll_cq, req_notify_cq, post_send, post_recv }
         ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat }
         verbs_context { ibv_destroy_flow, ibv_create_flow, sz, context }
+        ibv_async_event { element, event_type }
         ibv_device_attr {
             fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id,
             vendor_part_id, hw_ver, max_qp, max_qp_wr, device_cap_flags, max_sge, max_sge_rd,
@@ -113,6 +114,7 @@ fn add_numbers(it: &mut Comparison) {
         IBV_QP_STATE IBV_QP_PORT IBV_ACCESS_LOCAL_WRITE IBV_WR_SEND IBV_SEND_SIGNALED
         IBV_SEND_INLINE IBV_SEND_IP_CSUM IBV_WC_SUCCESS IBV_WC_LOC_LEN_ERR IBV_WC_LOC_PROT_ERR
         IBV_WC_WR_FLUSH_ERR IBV_WC_SEND IBV_WC_RECV IBV_WC_IP_CSUM_OK IBV_DEVICE_RAW_IP_CSUM
+        IBV_EVENT_CQ_ERR IBV_EVENT_QP_FATAL IBV_EVENT_DEVICE_FATAL IBV_EVENT_PORT_ACTIVE IBV_EVENT_PORT_ERR
         IBV_DEVICE_MANAGED_FLOW_STEERING IBV_FLOW_ATTR_NORMAL IBV_FLOW_SPEC_ETH
         IBV_FLOW_SPEC_IPV4 IBV_FLOW_SPEC_IPV6 IBV_FLOW_SPEC_TCP IBV_FLOW_SPEC_UDP
         IBV_SYSFS_NAME_MAX IBV_SYSFS_PATH_MAX

@@ -6,8 +6,8 @@ use std::ptr;
 use libc::{c_char, c_int, c_uint, c_void};
 use rdma_core_sys::{
     IBV_DEVICE_MANAGED_FLOW_STEERING, IBV_QP_PORT, IBV_QP_STATE, IBV_QPT_RAW_PACKET,
-    ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr, ibv_pd, ibv_qp,
-    ibv_qp_attr, ibv_qp_init_attr,
+    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use crate::device::{self, Region, devices, has_fault, inner};
@@ -86,6 +86,29 @@ pub unsafe extern "C" fn ibv_query_device(
     unsafe { attr.write(known) };
     0
 }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    let mut event_type = 0_u64;
+    // SAFETY: the program's promise.
+    let fd = unsafe { (*context).async_fd };
+    if call!(libc::SYS_read, fd, &raw mut event_type, 8).is_err() {
+        return -1;
+    }
+    let happened = ibv_async_event {
+        element: ptr::null_mut(),
+        event_type: event_type as u32,
+    };
+    // SAFETY: the program's.
+    unsafe { event.write(happened) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_ack_async_event(_event: *mut ibv_async_event) {}
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {

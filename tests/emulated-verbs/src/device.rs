@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libc::c_char;
-use rdma_core_sys::{ibv_context, ibv_device, verbs_context};
+use rdma_core_sys::{IBV_EVENT_DEVICE_FATAL, ibv_context, ibv_device, verbs_context};
 
 use crate::flows::Flows;
 use crate::queues::{self, Completions, Pair};
@@ -22,6 +22,8 @@ use crate::{flows, sys};
 const SYSFS: &str = "EMULATED_VERBS_SYSFS";
 /// What the device cannot.
 const FAULT: &str = "EMULATED_VERBS_FAULT";
+
+const FATAL_AFTER: u64 = 5;
 
 /// Whether the device is to have a fault.
 pub(crate) fn has_fault(name: &str) -> bool {
@@ -81,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) steal: Steal,
     state: Mutex<State>,
     pub(crate) is_closed: AtomicBool,
+    /// Where its events are told.
+    events: i32,
 }
 
 /// Memory that the device may use.
@@ -100,6 +104,10 @@ pub(crate) struct State {
     /// By the address that the program knows them by.
     pub(crate) completions: HashMap<usize, Completions>,
     pub(crate) flows: Flows,
+    /// Frames that were sent.
+    pub(crate) sent: u64,
+    /// It takes requests still, and does nothing.
+    pub(crate) is_dead: bool,
 }
 
 impl State {
@@ -110,6 +118,19 @@ impl State {
 }
 
 impl Inner {
+    /// The fault "fatal": after a few frames.
+    pub(crate) fn fail_after_frames(&self) {
+        let mut state = self.state();
+        state.sent += 1;
+        if state.sent == FATAL_AFTER && has_fault("fatal") {
+            state.is_dead = true;
+            let State { flows, .. } = &mut *state;
+            flows.clear(&self.steal);
+            let event = u64::from(IBV_EVENT_DEVICE_FATAL);
+            sys::write(self.events, &event.to_ne_bytes());
+        }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -155,6 +176,7 @@ pub(crate) unsafe fn open(device: *mut ibv_device) -> io::Result<*mut ibv_contex
         steal: Steal::begin(ifindex)?,
         state: Mutex::default(),
         is_closed: AtomicBool::new(false),
+        events: sys::event(libc::EFD_NONBLOCK)?,
     });
     // SAFETY: zeroes are a context without functions.
     let mut extended: verbs_context = unsafe { mem::zeroed() };
@@ -166,7 +188,9 @@ pub(crate) unsafe fn open(device: *mut ibv_device) -> io::Result<*mut ibv_contex
     context.abi_compat = usize::MAX as *mut libc::c_void;
     context.num_comp_vectors = 1;
     context.cmd_fd = sys::event(0)?;
-    context.async_fd = sys::event(libc::EFD_NONBLOCK)?;
+    // The program may give it another number.
+    let events = libc::c_long::from(inner.events);
+    context.async_fd = sys::copy(events)?;
     context.ops.poll_cq = Some(queues::poll_cq);
     context.ops.req_notify_cq = Some(queues::req_notify_cq);
     context.ops.post_send = Some(queues::post_send);

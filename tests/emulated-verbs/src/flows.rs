@@ -11,7 +11,7 @@ use rdma_core_sys::{
 };
 
 use crate::device::{has_fault, inner};
-use crate::steal::Key;
+use crate::steal::{Key, Steal};
 use crate::violation::violation;
 
 /// Rules, with the numbers of their queue pairs.
@@ -24,6 +24,11 @@ impl Flows {
         let key = Key::of_frame(frame)?;
         let (pair, mac) = self.0.get(&key).or_else(|| self.0.get(&key.of_port()))?;
         (frame[..6] == *mac).then_some(*pair)
+    }
+
+    /// The device has failed: all frames are the kernel's.
+    pub(crate) fn clear(&mut self, steal: &Steal) {
+        self.0.drain().for_each(|(key, _)| steal.remove(&key));
     }
 
     pub(crate) fn has_any_of(&self, number: u32) -> bool {
@@ -184,7 +189,7 @@ pub(crate) unsafe extern "C" fn destroy(flow: *mut ibv_flow) -> c_int {
     let device = unsafe { inner(flow.flow.context) };
     let mut state = device.state();
     device.steal.remove(&flow.key);
-    if state.flows.0.remove(&flow.key).is_none() {
+    if state.flows.0.remove(&flow.key).is_none() && !state.is_dead {
         violation("a flow rule is destroyed that there is not");
     }
     0

@@ -116,6 +116,7 @@ impl State {
 /// A frame has come from the wire.
 pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
     let mut state = device.state();
+    // One that has failed has no rules.
     let Some(number) = state.flows.pair_of(frame) else {
         return;
     };
@@ -233,13 +234,17 @@ pub(crate) unsafe extern "C" fn post_send(
             unsafe { *bad = list };
             return errno;
         }
+        list = request.next;
+        if device.state().is_dead {
+            continue;
+        }
         let (from, len) = (part.addr as *const u8, part.length as usize);
         // SAFETY: registered, or to be copied: readable until this returns in any case.
         device
             .wire
             .send(unsafe { std::slice::from_raw_parts(from, len) });
         complete_send(&mut device.state(), number, request);
-        list = request.next;
+        device.fail_after_frames();
     }
     0
 }

@@ -24,16 +24,18 @@ pub(crate) fn check(result: c_long) -> io::Result<c_long> {
     Ok(result)
 }
 
+/// Another descriptor of the same, out of the program's way.
+pub(crate) fn copy(fd: c_long) -> io::Result<i32> {
+    let least = LOWEST_NUMBER as c_long;
+    let copy = call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least)?;
+    Ok(i32::try_from(copy).unwrap_or(-1))
+}
+
 /// The same descriptor out of the program's way.
 pub(crate) fn out_of_the_way(fd: c_long) -> io::Result<i32> {
-    let moved = call!(
-        libc::SYS_fcntl,
-        fd,
-        libc::F_DUPFD_CLOEXEC,
-        LOWEST_NUMBER as c_long
-    )?;
+    let moved = copy(fd)?;
     call!(libc::SYS_close, fd)?;
-    Ok(i32::try_from(moved).unwrap_or(-1))
+    Ok(moved)
 }
 
 pub(crate) fn event(flags: i32) -> io::Result<i32> {

@@ -98,10 +98,7 @@ fn the_xdp_program_is_taken_away_under_traffic() {
         detach_xdp(streams.near.pid()).unwrap();
         streams.assert_flow("without its program");
         let explained = eventually(SOON, || {
-            streams
-                .near
-                .log()
-                .contains("vb: its XDP program was taken away")
+            streams.near.log().contains("vb: its device was taken away")
         });
         assert!(explained, "{}", streams.near.log());
         assert!(!streams.are_accelerated(), "{:?}", streams.near.sockets());
