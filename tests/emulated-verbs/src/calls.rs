@@ -195,10 +195,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     (cq.context, cq.cq_context, cq.channel, cq.cqe) = (context, cq_context, channel, cqe);
     // The program may give the channel's descriptor another number.
     // SAFETY: null, or a channel.
-    let fd = unsafe { channel.as_ref() }.and_then(|channel| {
-        let copy = call!(libc::SYS_fcntl, channel.fd, libc::F_DUPFD_CLOEXEC, 700);
-        copy.ok().map(|copy| copy as c_int)
-    });
+    let fd = unsafe { channel.as_ref() }.and_then(|channel| sys::copy(channel.fd.into()).ok());
     let cq = allocated(cq);
     // SAFETY: as above.
     if let Some(channel) = unsafe { channel.as_mut() } {

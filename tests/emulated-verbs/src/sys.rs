@@ -4,8 +4,8 @@ use std::io;
 
 use libc::c_long;
 
-/// Above the descriptors that programs have.
-const LOWEST_NUMBER: i32 = 700;
+/// Above the descriptors that programs have, as far as their limit lets it be.
+const LOWEST_NUMBERS: [c_long; 4] = [700, 200, 60, 0];
 
 /// Evaluates to the result, or the error.
 macro_rules! call {
@@ -26,8 +26,12 @@ pub(crate) fn check(result: c_long) -> io::Result<c_long> {
 
 /// Another descriptor of the same, out of the program's way.
 pub(crate) fn copy(fd: c_long) -> io::Result<i32> {
-    let least = LOWEST_NUMBER as c_long;
-    let copy = call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least)?;
+    let mut copies = LOWEST_NUMBERS
+        .into_iter()
+        .map(|least| call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least));
+    let copy = copies
+        .find(Result::is_ok)
+        .unwrap_or(Err(io::ErrorKind::InvalidInput.into()))?;
     Ok(i32::try_from(copy).unwrap_or(-1))
 }
 
