@@ -281,6 +281,9 @@ fn rules_for_some_addresses() {
 /// whatever address they are at.
 #[test]
 fn that_have_waited_for_their_interface() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     for listens in EVERYWHERE {
         let pair = or_skip!(Namespaces::new().second_subnet().ipv6().create());
         let mut command = preloaded(&pair.b, &program()).unwrap();

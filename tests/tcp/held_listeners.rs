@@ -160,16 +160,25 @@ fn goes_over(way: &str) {
 
 #[test]
 fn a_daemons_listener_goes_over() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     goes_over("daemon");
 }
 
 #[test]
 fn a_listener_goes_over_whose_child_does_not_use_it() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     goes_over("saver");
 }
 
 #[test]
 fn a_listener_goes_over_whose_program_does_not_use_it() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     goes_over("program");
 }
 
@@ -260,6 +269,9 @@ fn gets(pair: &Pair, server: &mut Server, name: &str, address: Ipv4Addr) {
 
 #[test]
 fn a_listener_gets_its_second_interface_when_that_is_free() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     let pair = or_skip!(Namespaces::pair());
     add_link(&pair);
     let holder = start_holder(&pair, SECOND_B);
@@ -290,6 +302,9 @@ fn a_listener_gets_its_second_interface_when_that_is_free() {
 
 #[test]
 fn a_listener_gets_an_interface_that_comes_later() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     let pair = or_skip!(Namespaces::pair());
     let mut server = Server::start(&pair, Ipv4Addr::UNSPECIFIED, "alone");
     assert!(server.listener().offloaded);
@@ -309,6 +324,9 @@ const LOST: Duration = Duration::from_millis(900);
 /// Peers connect all the time, a thousand or more in each second, while the listener goes over.
 #[test]
 fn no_peer_waits_while_a_listener_goes_over() {
+    or_skip!(testkit::needs_xdp(
+        "an interface that one process has alone"
+    ));
     panic_unless_paused(go_over_while_peers_connect);
 }
 

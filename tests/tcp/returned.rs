@@ -153,6 +153,9 @@ fn addresses() -> Vec<(&'static str, IpAddr)> {
 
 #[test]
 fn they_are_exempt_from_the_listeners_way_until_they_end() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     for (listens, address) in addresses() {
         let pair = or_skip!(pair());
         let server = server(&pair, listens);
@@ -181,6 +184,9 @@ fn they_are_exempt_from_the_listeners_way_until_they_end() {
 
 #[test]
 fn when_the_listener_goes_nothing_is_exempt_and_they_live_on() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     let pair = or_skip!(pair());
     let server = server(&pair, "10.77.0.2");
     let to = (Pair::ADDRESS_B.into(), PORT);
@@ -196,6 +202,9 @@ fn when_the_listener_goes_nothing_is_exempt_and_they_live_on() {
 
 #[test]
 fn children_serve_them_while_the_listeners_process_stands_still() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     let pair = or_skip!(pair());
     let server = server(&pair, "10.77.0.2");
     let to = (Pair::ADDRESS_B.into(), PORT);
@@ -217,6 +226,9 @@ fn children_serve_them_while_the_listeners_process_stands_still() {
 /// Before, it was a hundred times slower. The others' listener is the kernel's by a rule.
 #[test]
 fn they_are_as_fast_as_if_they_had_always_been_the_kernels() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     const ROUNDS_MAX: usize = 60;
     let (kernels, ours) = (or_skip!(pair()), or_skip!(pair()));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -280,6 +292,9 @@ fn a_listener_most_of_whose_connections_return_is_left_to_the_kernel() {
 /// More end than the kernel keeps notifications of, which is less than 200.
 #[test]
 fn ends_of_which_the_kernel_cannot_tell_are_found() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     const COUNT: usize = 300;
     let pair = or_skip!(pair());
     let server = server(&pair, "10.77.0.2");
@@ -309,6 +324,9 @@ fn ends_of_which_the_kernel_cannot_tell_are_found() {
 
 #[test]
 fn a_connection_in_time_wait_is_exempt_and_its_addresses_serve_a_new_one() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     let pair = or_skip!(pair());
     testkit::panic_unless_paused(|| {
         for how in [b'h', b'f'] {
@@ -341,6 +359,9 @@ fn use_addresses_again(pair: &Pair, how: u8) {
 /// next SYN is for the listener.
 #[test]
 fn a_peer_that_has_forgotten_its_connection_gets_another() {
+    or_skip!(testkit::needs_xdp(
+        "connections exempt from their port's way"
+    ));
     let pair = or_skip!(pair());
     let server = server(&pair, "10.77.0.2");
     let mut client = Client::from_port(&pair.a, 0).unwrap();

@@ -313,6 +313,9 @@ fn listeners_go_over_together_when_their_interface_is_free() {
 
 #[test]
 fn listeners_stay_the_kernels_that_one_of_them_keeps_there() {
+    or_skip!(testkit::needs_xdp(
+        "listeners that wait for their interface"
+    ));
     for choice in ["choose 1", "cpu 1 1000"] {
         played(|stage| {
             let holder = held(stage);

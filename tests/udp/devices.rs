@@ -125,6 +125,7 @@ fn send_sizes(sender: &UdpSocket) {
 /// frame.
 #[test]
 fn large_frames_come_past_the_kernel() {
+    or_skip!(testkit::needs_xdp("frames longer than a pool's"));
     panic_unless_paused(|| {
         for (mtu, mode, payload_max, note) in [
             (1778, "auto", 1750, ""),
@@ -183,6 +184,7 @@ fn jumbo_frames() {
 
 #[test]
 fn the_mtu_grows_while_a_socket_is_open() {
+    or_skip!(testkit::needs_xdp("frames longer than a pool's"));
     panic_unless_paused(|| {
         let grow = |pair: &Pair| {
             for (namespace, link) in [(&pair.a, "va"), (&pair.b, "vb")] {

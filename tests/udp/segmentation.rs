@@ -176,6 +176,7 @@ const WITHOUT_TRACING: &[&str] = &[
 
 #[test]
 fn generic_mode_receives_each_datagram() {
+    or_skip!(testkit::needs_xdp("merged datagrams"));
     panic_unless_paused(|| {
         for mode in ["auto", "generic"] {
             let seen = or_skip!(compare(in_mode(mode)));
@@ -186,6 +187,7 @@ fn generic_mode_receives_each_datagram() {
 
 #[test]
 fn native_mode_receives_each_datagram() {
+    or_skip!(testkit::needs_xdp("merged datagrams"));
     panic_unless_paused(|| {
         let seen = or_skip!(compare(in_mode("native")));
         assert_eq!((&*seen.mode, &*seen.note), ("xdp native", ""));
@@ -194,6 +196,7 @@ fn native_mode_receives_each_datagram() {
 
 #[test]
 fn without_the_kernels_types_or_tracing_the_mode_is_native() {
+    or_skip!(testkit::needs_xdp("merged datagrams"));
     panic_unless_paused(|| {
         for words in [WITHOUT_TYPES, WITHOUT_TRACING] {
             let seen = or_skip!(compare(started_by(words)));
@@ -206,6 +209,7 @@ fn without_the_kernels_types_or_tracing_the_mode_is_native() {
 /// The other program is attached while an interface needs it, and no longer.
 #[test]
 fn the_tracepoint_is_left_alone_where_nobody_needs_it() {
+    or_skip!(testkit::needs_xdp("merged datagrams"));
     let pair = or_skip!(Namespaces::pair());
     for (mode, expected) in [("native", false), ("generic", true)] {
         let mut command = in_mode(mode)(&pair);

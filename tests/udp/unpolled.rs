@@ -38,6 +38,7 @@ fn tag_of_program(namespace: &Namespace) -> Option<String> {
 
 #[test]
 fn packets_are_stamped_only_while_a_socket_asks() {
+    or_skip!(testkit::needs_xdp("stamps of frames"));
     let pair = or_skip!(Namespaces::pair());
     let command = preloaded(&pair.b, &c_program("stamp_switch")).unwrap();
     let mut sockets = Accelerated::start(command).unwrap();

@@ -34,6 +34,8 @@ const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
 const END_TO_END: &str = "--package=end-to-end";
 /// Those that load the machine.
 const SUITES: &[&str] = &["faults", "processes", "tcp", "tools", "udp"];
+/// Those that run again on the emulated RDMA devices.
+const BY_VERBS: &[&str] = &["tcp", "udp"];
 /// What is measured, with nothing beside it.
 const COSTS: &str = "costs";
 /// Programs compared with themselves on the kernel. They mostly sleep.
@@ -265,6 +267,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     steps.push(step("rates", || bench::long_everyday_gate(&library))?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
+    steps.push(tests("verbs", || by_verbs(&library))?);
     for arguments in LONG_TESTS {
         let ignored = || {
             let mut command = tested(&library, arguments);
@@ -325,6 +328,16 @@ fn select(command: &mut Command, suites: &[&str]) {
 /// The same command at a low priority, so that what is measured beside it is hardly disturbed.
 fn in_the_background(command: Command) -> Command {
     process::through(&["nice", "-n", "10"], &command)
+}
+
+/// Suites on RDMA devices. What these have not is skipped.
+fn by_verbs(library: &Path) -> Command {
+    let mut command = suites(library, BY_VERBS);
+    command
+        .args(["--", "--test-threads=2"])
+        .env("VMA_TEST_DEVICE", "verbs")
+        .env_remove("VMA_TEST_NO_SKIP");
+    command
 }
 
 /// `cargo test`, where end-to-end tests preload this library.

@@ -8,10 +8,23 @@ use std::sync::OnceLock;
 
 use crate::library::{build_with, scratch_directory, workspace};
 use crate::pair::Pair;
+use crate::skip::Skip;
 
 /// Whether all accelerated programs of the tests are to have RDMA devices: `VMA_TEST_DEVICE=verbs`.
 pub(crate) fn is_asked_for() -> bool {
     std::env::var("VMA_TEST_DEVICE").is_ok_and(|device| device == "verbs")
+}
+
+/// For tests of what only AF_XDP has: skips them where all have RDMA devices.
+///
+/// # Errors
+///
+/// The programs of the tests have RDMA devices.
+pub fn needs_xdp(what: &str) -> Result<(), Skip> {
+    match is_asked_for() {
+        true => Err(Skip::new(format!("verbs have not: {what}"))),
+        false => Ok(()),
+    }
 }
 
 /// Where the emulated library is, under the name of the real one.

@@ -119,7 +119,8 @@ pub(super) unsafe fn follow_option(
     len: socklen_t,
 ) {
     let Some((engine, socket)) = runtime::own_udp(fd) else {
-        return stream_calls::option_was_set(fd, level, name);
+        // SAFETY: the caller's promise.
+        return unsafe { stream_calls::option_was_set(fd, level, name, value, len) };
     };
     match option {
         SetOption::GroupInterface => {

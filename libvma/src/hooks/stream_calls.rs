@@ -296,9 +296,21 @@ pub(super) fn option_takes_over(fd: c_int, level: c_int, name: c_int) {
 }
 
 /// The kernel has accepted a `setsockopt(2)`.
-pub(super) fn option_was_set(fd: c_int, level: c_int, name: c_int) {
+///
+/// # Safety
+/// It has just read the value.
+pub(super) unsafe fn option_was_set(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) {
     if let Some((engine, socket)) = runtime::stream(fd) {
-        let _ = contained(|| socket.option_was_set(engine, level, name));
+        let is_int = len as usize == size_of::<c_int>();
+        // SAFETY: so many bytes are readable.
+        let value = is_int.then(|| unsafe { value.cast::<c_int>().read_unaligned() });
+        let _ = contained(|| socket.option_was_set(engine, level, name, value));
     }
 }
 

@@ -101,6 +101,16 @@ fn read(fd: c_int, level: c_int, name: c_int) -> Option<SocketOption> {
     })
 }
 
+/// Flags that a value says all of, so that the kernel need not be asked: servers set them with each
+/// answer.
+fn told(level: c_int, name: c_int, value: c_int) -> Option<SocketOption> {
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Some(SocketOption::NoDelay(value != 0)),
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => Some(SocketOption::Cork(value != 0)),
+        _ => None,
+    }
+}
+
 /// What `SO_BUF_LOCK` says.
 const SEND_IS_LOCKED: c_int = 1;
 const RECEIVE_IS_LOCKED: c_int = 2;
@@ -257,8 +267,14 @@ pub(super) fn defer_accept(fd: c_int) -> u32 {
 }
 
 impl<S: TcpStack> TcpSocket<S> {
-    /// The kernel has accepted a `setsockopt(2)`.
-    pub fn option_was_set(&'static self, host: &Host<S>, level: c_int, name: c_int) {
+    /// The kernel has accepted a `setsockopt(2)`, of this value if that is known.
+    pub fn option_was_set(
+        &'static self,
+        host: &Host<S>,
+        level: c_int,
+        name: c_int,
+        value: Option<c_int>,
+    ) {
         let fd = self.fd();
         self.option_is_set(level, name);
         if self.waits_as_stream() {
@@ -276,7 +292,9 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Timeout => self.kernel_socket.read_timeouts(),
             Effect::Connection => {
                 let is_known = if self.is_stream() {
-                    read(fd, level, name).map(|option| self.change(host, option))
+                    let told = value.and_then(|value| told(level, name, value));
+                    let option = told.or_else(|| read(fd, level, name));
+                    option.map(|option| self.change(host, option))
                 } else {
                     self.change_of_listener(fd, level, name)
                 };
