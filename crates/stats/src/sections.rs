@@ -77,11 +77,6 @@ pub struct SectionInfo {
 /// Counters and sections that nothing fills yet, and what they wait for. A field's name is empty
 /// where the whole section waits.
 pub const PLANNED: &[(&str, &str, &str)] = &[
-    (
-        "tcp_connections",
-        "duplicate_acks",
-        "a count of them in the TCP engine",
-    ),
     ("queues", "buffers", "back-ends that know their fill ring"),
     (
         "queues",

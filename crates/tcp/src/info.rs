@@ -66,6 +66,8 @@ pub struct Info {
     pub max_pacing_rate: u64,
     /// In sequence numbers: the SYN of an active open counts (which Linux makes so), and FIN.
     pub octets_acked: u64,
+    /// Received for nothing new while something was unacknowledged (RFC 5681 §2); Linux shows none.
+    pub duplicate_acks: u32,
     /// In sequence numbers: FIN counts.
     pub octets_received: u64,
     /// Without the SYN-ACKs of a passive open, whose SYN and last ACK are `segments_in` (which

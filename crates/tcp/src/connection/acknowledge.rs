@@ -59,6 +59,9 @@ impl<P: Payload> Connection<P> {
                 if is_fin_acked && self.on_fin_acknowledged(now) == Verdict::Drop {
                     return Verdict::Drop;
                 }
+            } else if is_plain && segment.ack == self.sender.snd_una {
+                let count = &mut self.cold.sent.duplicate_acks;
+                *count = count.wrapping_add(1);
             }
         } else if self.cold.recovery.is_probe_under_way() || !segment.header.options.sack.is_empty()
         {

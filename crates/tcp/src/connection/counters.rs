@@ -49,6 +49,8 @@ impl ReceivedOctets {
 pub(super) struct SentCounters {
     pub(super) data_segments_out: u32,
     pub(super) octets_acked: u64,
+    /// Received: RFC 5681 §2.
+    pub(super) duplicate_acks: u32,
     pub(super) octets_sent: u64,
 }
 

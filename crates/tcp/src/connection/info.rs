@@ -96,6 +96,7 @@ impl<P: Payload> Connection<P> {
             },
             max_pacing_rate: self.cold.options.max_pacing_rate,
             octets_acked: self.cold.sent.octets_acked,
+            duplicate_acks: self.cold.sent.duplicate_acks,
             octets_received: self.octets_received(),
             segments_out: self.counters.segments_out,
             segments_in: self.counters.segments_in,

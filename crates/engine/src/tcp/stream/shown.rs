@@ -102,6 +102,9 @@ impl<S: Stack> Stream<S> {
         slot.retransmits.add(more(&slot.retransmits, retransmits));
         let timeouts = info.total_rto.into();
         slot.timeouts.add(more(&slot.timeouts, timeouts));
+        let duplicate_acks = info.duplicate_acks;
+        slot.duplicate_acks
+            .add(more(&slot.duplicate_acks, duplicate_acks));
         let out_of_order = info.out_of_order_segments;
         slot.out_of_order
             .add(more(&slot.out_of_order, out_of_order));

@@ -83,6 +83,7 @@ fn three_duplicates_send_the_first_segment_again_at_once() {
     let sent = solo.poll();
     assert_eq!(sent[0].brief(), (1, 1000, ACK));
     let info = solo.connection.info(solo.now);
+    assert_eq!(info.duplicate_acks, 3);
     assert_eq!(info.total_retrans, 1);
     assert!(info.snd_ssthresh < 10);
 }
