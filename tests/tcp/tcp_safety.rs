@@ -286,6 +286,7 @@ fn resident_kib(pid: u32) -> u64 {
 
 #[test]
 fn a_flood_of_syns_takes_little_memory_and_keeps_nobody_out() {
+    or_skip!(testkit::needs_xdp("forty thousand packets a second"));
     const SYNS: u32 = 200_000;
     let pair = or_skip!(Namespaces::pair());
     let address = Pair::ADDRESS_A.to_string();
