@@ -7,6 +7,7 @@ use lexopt::{Arg, Parser, ValueExt};
 
 use crate::failure::Failure;
 use crate::output::Loudness;
+use crate::package::Libc;
 
 pub(crate) const USAGE: &str = "\
 Usage: cargo xtask <command>
@@ -52,8 +53,9 @@ Usage: cargo xtask <command>
   instructions [--update]
                         count the instructions of the TCP engine with valgrind and compare them with the
                         committed table; --update: write the table again
-  package [--try]       make DEB and RPM packages in target/packages; --try: also install, upgrade, use and
-                        remove them in a clean root
+  package [--try] [--old-glibc]
+                        make DEB and RPM packages in target/packages; --try: also install, upgrade, use and remove them
+                        in a clean root; --old-glibc: for glibc 2.28 (RHEL 8, Ubuntu 20.04) and later, by Zig's linker
   docs                  write the generated documents again
 ";
 
@@ -90,6 +92,7 @@ pub(crate) enum Task {
         update: bool,
     },
     Package {
+        libc: Libc,
         /// Try them out, too.
         tries: bool,
     },
@@ -174,10 +177,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                     let tries = parse_try(&mut arguments)?;
                     return Ok(Task::Setup { tries });
                 }
-                Some("package") => {
-                    let tries = parse_try(&mut arguments)?;
-                    return Ok(Task::Package { tries });
-                }
+                Some("package") => return parse_package(&mut arguments),
                 Some("fuzz") => return parse_fuzz(&mut arguments),
                 Some("bench") => return parse_bench(&mut arguments),
                 Some("compare") => return parse_compare(&mut arguments),
@@ -209,6 +209,18 @@ fn parse_test(arguments: &mut Parser) -> Result<Task, Failure> {
         }
     }
     Ok(Task::Test { extent, loudness })
+}
+
+fn parse_package(arguments: &mut Parser) -> Result<Task, Failure> {
+    let (mut libc, mut tries) = (Libc::Own, false);
+    while let Some(argument) = arguments.next().map_err(usage_error)? {
+        match argument {
+            Arg::Long("try") => tries = true,
+            Arg::Long("old-glibc") => libc = Libc::Old,
+            other => return Err(usage_error(other.unexpected())),
+        }
+    }
+    Ok(Task::Package { libc, tries })
 }
 
 /// Nothing or `--try`.

@@ -20,7 +20,7 @@ use crate::instructions;
 use crate::licences;
 use crate::needs::Whom;
 use crate::output::{self, Loudness, print};
-use crate::package;
+use crate::package::{self, Libc};
 use crate::process;
 use crate::setup;
 use ahead::Ahead;
@@ -262,7 +262,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
         let parts = ["deny", "check", "licenses", "bans", "sources"];
         process::run(cargo::command(&parts)).map(|()| String::new())
     })?];
-    steps.push(step("packages", package::try_out)?);
+    steps.push(step("packages", || package::try_out(Libc::Own))?);
     steps.push(step("fresh machine", fresh::try_out)?);
     steps.push(step("rates", || bench::long_everyday_gate(&library))?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);

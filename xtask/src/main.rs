@@ -60,7 +60,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Bench(options) => bench::run(&options),
         Task::Compare { rounds } => bench::compare(rounds),
         Task::Instructions { update } => instructions::run(update),
-        Task::Package { tries } => package::run(tries),
+        Task::Package { libc, tries } => package::run(libc, tries),
         Task::Docs => cargo::regenerate_documents(),
     }
 }

@@ -5,6 +5,7 @@
 
 mod contents;
 mod manifest;
+mod old_libc;
 mod stage;
 mod trial;
 
@@ -48,11 +49,11 @@ impl Release {
 }
 
 /// Builds everything and prints the files; tries them out if wanted.
-pub(crate) fn run(tries: bool) -> Result<(), Failure> {
+pub(crate) fn run(libc: Libc, tries: bool) -> Result<(), Failure> {
     if tries {
-        say(try_out()?);
+        say(try_out(libc)?);
     }
-    for made in pack(&build()?, None)? {
+    for made in pack(&build(libc)?, None)? {
         print(&format!("{}\n", made.file.display()))?;
     }
     Ok(())
@@ -66,18 +67,30 @@ pub(crate) struct Made {
     pub(crate) file: PathBuf,
 }
 
+/// Which C library the packages are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Libc {
+    /// This machine's, and later ones.
+    Own,
+    /// glibc 2.28, and later ones.
+    Old,
+}
+
 /// Builds what is packaged.
-pub(crate) fn build() -> Result<Artifacts, Failure> {
+pub(crate) fn build(libc: Libc) -> Result<Artifacts, Failure> {
     setup::ensure_packagers()?;
-    cargo::build(&[
-        "build",
+    let packages = [
         "--release",
         "--package=libvma",
         "--package=vmad",
         "--package=vma-run",
         "--package=vma-stats",
         "--package=sockperf-rs",
-    ])
+    ];
+    match libc {
+        Libc::Own => cargo::build(&[&["build"][..], &packages].concat()),
+        Libc::Old => old_libc::build(&packages),
+    }
 }
 
 /// Makes all packages. With another version, they are not those to publish: they are for trying an

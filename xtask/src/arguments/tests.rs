@@ -131,7 +131,17 @@ fn options_belong_to_their_command() {
     );
     assert_eq!(
         parse_words("package --try"),
-        Ok(Task::Package { tries: true })
+        Ok(Task::Package {
+            libc: Libc::Own,
+            tries: true
+        })
+    );
+    assert_eq!(
+        parse_words("package --old-glibc"),
+        Ok(Task::Package {
+            libc: Libc::Old,
+            tries: false
+        })
     );
     assert_eq!(parse_words("setup"), Ok(Task::Setup { tries: false }));
     assert_eq!(parse_words("setup --try"), Ok(Task::Setup { tries: true }));

@@ -14,6 +14,7 @@ use super::{Format, Made, Package, Release};
 use crate::cargo;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::package::Libc;
 use crate::process;
 use crate::setup;
 use root::Root;
@@ -25,9 +26,9 @@ const CONFIGURATION: &str = "etc/libvma.conf";
 const CHANGED: &str = "# changed by the administrator\nuse os udp_connect *:5353\n";
 
 /// Builds the packages and tries them; says what was tried.
-pub(crate) fn run() -> Result<String, Failure> {
+pub(crate) fn run(libc: Libc) -> Result<String, Failure> {
     setup::ensure_for_trial()?;
-    let built = super::build()?;
+    let built = super::build(libc)?;
     let made = super::pack(&built, None)?;
     let later = super::pack(&built, Some(LATER))?;
     check_with_tools(&made)?;
