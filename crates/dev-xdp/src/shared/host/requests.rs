@@ -127,7 +127,8 @@ impl Host {
                 let facts = system.look().ok_or(io::ErrorKind::NotConnected)?;
                 self.follow(&facts)
             }
-            Request::Stamp(stamps) => self.attached.stamp(stamps),
+            Request::Stamp(true) => self.attached.stamp(Noted::Time),
+            Request::Stamp(false) => self.attached.stamp(Noted::Nothing),
             Request::GiveBack => {
                 self.remove_flows(client);
                 Ok(())
