@@ -9,7 +9,7 @@ use std::io;
 
 use dev_core::{ClockSample, Noted};
 
-use crate::bpf::hidden::DriverTime;
+use crate::bpf::driver_time::DriverTime;
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
 use crate::ethtool;

@@ -361,9 +361,7 @@ impl Config {
             rx_drain_nsec: unsigned(const { ParameterId::of("VMA_RX_CQ_DRAIN_RATE_NSEC") }),
             getsockname_dummy_send: settings
                 .is_on(const { ParameterId::of("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME") }),
-            device_times: DeviceTimes::of_number(
-                settings.number(const { ParameterId::of("VMA_HW_TS_CONVERSION") }),
-            ),
+            device_times: DeviceTimes::of(&settings),
             tx_nonblocked_eagains: settings
                 .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),

@@ -1,5 +1,8 @@
 //! Which device an interface has, and how it is used.
 
+use crate::params::ParameterId;
+use crate::settings::Settings;
+
 /// By what packets pass the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChoice {
@@ -27,8 +30,8 @@ pub enum DeviceTimes {
 }
 
 impl DeviceTimes {
-    pub(crate) fn of_number(number: i64) -> Self {
-        match number {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        match settings.number(const { ParameterId::of("VMA_HW_TS_CONVERSION") }) {
             0 => Self::Off,
             1 => Self::Raw,
             2 => Self::BestPossible,

@@ -165,6 +165,16 @@ fn receive(world: &World<'_>, fd: c_int, input: &mut Input<'_>) {
     assert_eq!(received as usize, octets);
 }
 
+/// Whether a datagram that comes is received without a copy.
+pub fn receives_in_place(world: &World<'_>) -> bool {
+    world.host.arrive(20);
+    let fd = world.udp.get();
+    receive(world, fd, &mut Input(&[1, 7, 200, 2, 1]));
+    let was_held = !world.held.borrow().is_empty();
+    give_all_back(world);
+    was_held
+}
+
 fn hold(world: &World<'_>, fd: c_int, id: usize, data: *const u8, len: usize) {
     let mut held = world.held.borrow_mut();
     let sum = sum(data, len);

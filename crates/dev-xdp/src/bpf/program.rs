@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump, Label};
+use super::driver_time::DriverTime;
 use super::error::BpfError;
-use super::hidden::{DriverTime, Hidden};
+use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
 use super::insn::Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use super::insn::Width::{U8, U16, U32, U64};

@@ -3,7 +3,7 @@
 
 use super::layout::{DEVICE_TIME, context};
 use crate::bpf::asm::Assembler;
-use crate::bpf::hidden::DriverTime;
+use crate::bpf::driver_time::DriverTime;
 use crate::bpf::insn::Condition::{Equal, Greater, NotEqual};
 use crate::bpf::insn::Helper;
 use crate::bpf::insn::Register::{R0, R1, R2, R3, R6, R10};
