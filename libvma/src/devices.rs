@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use dev_core::{
-    Admission, Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, OpenError, Port,
-    ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
+    Admission, Backend, ClockSample, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Noted,
+    OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
 };
 use dev_verbs::{VerbsBackend, VerbsKick, VerbsRx, VerbsSteering, VerbsTx, VerbsWatch};
 use dev_xdp::{XdpBackend, XdpKick, XdpRx, XdpSegmenter, XdpSteering, XdpTx, XdpWatch};
@@ -152,6 +152,12 @@ impl Backend for Devices {
         self.xdp.has_clock(link)
     }
 
+    fn may_show_clock(&self, link: &LinkSpec) -> bool {
+        self.choice != DeviceChoice::Verbs
+            && !(self.choice == DeviceChoice::Auto && self.verbs.has_devices())
+            && self.xdp.may_show_clock(link)
+    }
+
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
         self.xdp.admission()
     }
@@ -170,6 +176,10 @@ impl RxRing for OneOf<XdpRx, VerbsRx> {
     /// Verbs leave no room in front of a frame, so it has no time there.
     fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
         XdpRx::arrived_nsec(pool, frame)
+    }
+
+    fn device_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
+        XdpRx::device_nsec(pool, frame)
     }
 
     fn expect_bursts(&mut self, expected: bool) {
@@ -265,8 +275,12 @@ impl Steering for OneOf<XdpSteering, VerbsSteering> {
         of_either!(self, it => it.rest_if_unused());
     }
 
-    fn stamp_arrivals(&self, are_noted: bool) -> io::Result<()> {
-        of_either!(self, it => it.stamp_arrivals(are_noted))
+    fn stamp_arrivals(&self, noted: Noted) -> io::Result<()> {
+        of_either!(self, it => it.stamp_arrivals(noted))
+    }
+
+    fn clock_sample(&self) -> io::Result<ClockSample> {
+        of_either!(self, it => it.clock_sample())
     }
 
     fn is_resting(&self) -> bool {

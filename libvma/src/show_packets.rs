@@ -118,7 +118,7 @@ fn show(shown: &Shown<Device>) -> Verdict {
         payload_sz: shown.len,
         socket_ready_queue_pkt_count: shown.ready_packets,
         socket_ready_queue_byte_count: shown.ready_bytes,
-        hw_timestamp: timespec_of_nsec(0),
+        hw_timestamp: timespec_of_nsec(shown.device_nsec),
         sw_timestamp: timespec_of_nsec(shown.stamp_nsec),
     };
     let context = ptr::with_exposed_provenance_mut(shown.callback.context);

@@ -254,7 +254,7 @@ fn settings(config: &Config) -> Settings {
             _ => Duration::from_millis(config.open_wait_msec.into()),
         },
         wait_after_join: Duration::from_millis(config.wait_after_join_msec.into()),
-        hardware_stamps: config.hardware_stamps,
+        device_times: config.device_times,
         tx_mc_loopback: config.tx_mc_loopback,
         tcp_nodelay: config.tcp_nodelay,
         tcp_mtu: config.tcp_mtu,

@@ -249,6 +249,8 @@ pub struct ServerOptions {
     pub common: CommonOptions,
     /// Whether requests are answered.
     pub reply: bool,
+    /// Whether messages are handled where the library shows them, before they are received.
+    pub in_callback: bool,
     /// Whether requests to a group are answered to their sender alone.
     pub unicast_reply: bool,
     /// Whether gaps in the sequence numbers are reported.

@@ -18,6 +18,7 @@ use crate::terminal::Output;
 use crate::tls::Acceptor;
 
 mod blocking;
+mod filter;
 mod handler;
 mod link;
 mod multiplexed;
@@ -25,6 +26,7 @@ mod ringed;
 pub mod sessions;
 mod totals;
 
+pub use filter::Filters;
 pub use handler::Handler;
 pub use totals::Totals;
 
@@ -37,7 +39,7 @@ const WAKE_UP_MSEC: i32 = 200;
 const CONNECTIONS_MAX: usize = 4096;
 
 /// What a server works with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Serving<'a> {
     /// What was asked for.
     pub options: &'a ServerOptions,
@@ -49,6 +51,8 @@ pub struct Serving<'a> {
     pub output: Output,
     /// What makes connections encrypted.
     pub tls: Option<Acceptor>,
+    /// What sees messages before they are received (`--rxfiltercb`).
+    pub filters: Option<Filters>,
 }
 
 /// Serves until a stop is requested.
@@ -85,6 +89,9 @@ pub fn serve(sockets: Vec<Listening>, serving: &Serving<'_>) -> Result<Totals, E
         }
         first.into_iter().for_each(run);
     });
+    if let (Some(filters), Ok(mut totals)) = (&serving.filters, totals.lock()) {
+        totals.add(filters.totals());
+    }
     let failed = || Error::NoResult("a thread of the server failed".to_owned());
     match failure.into_inner().map_err(|_| failed())? {
         Some(error) => Err(error),

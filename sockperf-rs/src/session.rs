@@ -10,7 +10,7 @@ use crate::net::socket::SendPolicy;
 use crate::options::{JsonTarget, Options, ServerOptions};
 use crate::output::json::{Circumstances, Document, RunResult};
 use crate::output::report;
-use crate::server::{self, Serving};
+use crate::server::{self, Filters, Serving};
 use crate::sys::affinity;
 use crate::sys::clock::Clock;
 use crate::sys::stop::Stop;
@@ -106,6 +106,7 @@ impl Session<'_> {
             stop: &self.stop,
             output: self.output.clone(),
             tls,
+            filters: Filters::new(options, &self.stop, &self.output)?,
         };
         let totals = server::serve(sockets, &serving)?;
         let circumstances = Circumstances {

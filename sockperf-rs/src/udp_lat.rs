@@ -13,7 +13,7 @@ use crate::net::feed;
 use crate::net::open::{self, Endpoint};
 use crate::options::args::{self, Invocation};
 use crate::options::{ClientOptions, Options, ServerOptions, TestLength};
-use crate::server::{self, Serving};
+use crate::server::{self, Filters, Serving};
 use crate::sys::clock::Clock;
 use crate::sys::stop::Stop;
 use crate::terminal::{Output, Style};
@@ -105,11 +105,13 @@ fn serve(options: &ServerOptions) -> Result<(), Error> {
     let flows = feed::flows_of(&options.common.target, "0.0.0.0")?;
     let sockets = open::server(&flows, options)?;
     say(&format!("udp_lat: [SERVER] listen on: {}", place(&flows)))?;
+    let (stop, output) = (signals()?, silence());
     let serving = Serving {
         options,
         clock: &Clock::monotonic(),
-        stop: &signals()?,
-        output: silence(),
+        stop: &stop,
+        filters: Filters::new(options, &stop, &output)?,
+        output,
         tls: None,
     };
     server::serve(sockets, &serving).map(|_| ())

@@ -120,6 +120,57 @@ fn messages_are_received_where_the_library_has_them() {
 }
 
 #[test]
+fn messages_are_answered_where_the_library_shows_them() {
+    let pair = or_skip!(Namespaces::pair());
+    libvma_path().unwrap();
+    let (feed, json) = (scratch("filters.feed"), scratch("filters.json"));
+    let begin = |namespace: &Namespace, line: &str| {
+        let mut command = preloaded(namespace, Path::new(PROGRAM)).unwrap();
+        command.args(line.split_whitespace()).env_remove("SEED");
+        Running::start(command).unwrap()
+    };
+    for (kind, multiplexer) in [("U", "r"), ("T", "r"), ("U", "e"), ("T", "e"), ("U", "p")] {
+        let addresses = [7817, 7818].map(|port| format!("{kind}:{}:{port}\n", Pair::ADDRESS_A));
+        fs::write(&feed, addresses.concat()).unwrap();
+        let line = format!(
+            "sr -f {} -F {multiplexer} --rxfiltercb --json {}",
+            feed.display(),
+            json.display()
+        );
+        let mut server = begin(&pair.a, &line);
+        let is_ready = server.wait_for_output("to block on socket(s)", SOON);
+        assert!(is_ready, "{}", server.stderr());
+        let line = format!("pp -f {} -F e -t 2 -m 300 --data-integrity", feed.display());
+        let client = begin(&pair.b, &line).wait(SOON).unwrap();
+        let server = server.stop(Signal::INT.as_raw(), SOON).unwrap();
+        for end in [client, server] {
+            let context = format!("{line}: {}\n{}", end.stdout, end.stderr);
+            assert_eq!(end.status.code(), Some(0), "{context}");
+            assert!(number(&end.stdout, "Rx offloaded=") > 50, "{context}");
+        }
+        let told: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let count = |name: &str| told["result"][name].as_u64().unwrap_or(0);
+        let (all, in_callback) = (count("handled"), count("handled_in_callback"));
+        // What came before the socket was past the kernel is received.
+        assert!(
+            in_callback > 50 && in_callback + 100 >= all,
+            "{line}: {told}"
+        );
+    }
+    fs::remove_file(&feed).unwrap();
+    fs::remove_file(&json).unwrap();
+    // What the kernel has is received.
+    let target = "-i 127.0.0.1 -p 7819";
+    let mut server = start(&pair.a, &format!("sr {target} --rxfiltercb"), None);
+    assert!(server.wait_for_output("to block on socket(s)", SOON));
+    let client = start(&pair.a, &format!("pp {target} -t 1"), None)
+        .wait(SOON)
+        .unwrap();
+    drop(server);
+    assert_eq!(client.status.code(), Some(0), "{}", client.stderr);
+}
+
+#[test]
 fn messages_are_taken_by_rings() {
     let pair = or_skip!(Namespaces::pair());
     let feed = scratch("rings.feed");

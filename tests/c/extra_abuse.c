@@ -2,6 +2,7 @@
  * that others close meanwhile. Nothing is promised about what a call returns then; the process lives, no call hangs, and what it does afterwards works. */
 #include "extra_case.h"
 #include <signal.h>
+#include <sys/wait.h>
 
 enum { THREADS = 3, SOCKETS = 6, KEPT = 64 };
 
@@ -208,4 +209,62 @@ static void hostile(void)
     say_recv("afterwards", fd, 64, 0);
 }
 
-CASES({"hostile", hostile})
+enum { HELD = 8, CHILDREN = 12 };
+
+/* A child does the same with what it has inherited, and gives back what its parent holds. */
+static void in_child(int own, struct vma_packets_t *held[], long seed)
+{
+    until_sec = now_sec() + 0.1;
+    for (int i = 0; i < HELD; i += 2)
+        api->free_packets(own, held[i]->pkts, 1);
+    abuse((void *)seed);
+    for (int i = 0; i < HELD; i++)
+        api->free_packets(own, held[i]->pkts, 1);
+    _exit(0);
+}
+
+/* The parent holds packets of a socket of which its threads know nothing. */
+static void forking(void)
+{
+    static char rooms[HELD][64];
+    struct vma_packets_t *held[HELD];
+    pthread_t all[THREADS];
+    int own, children = 0, changed = 0, kept_back = 0, twice = 0;
+    look_for_it();
+    signal(SIGPIPE, SIG_IGN);
+    own = bound();
+    set_timeout(own, 5000);
+    ask(own, HELD, 20);
+    for (int i = 0; i < HELD; i++) {
+        int flags = 0;
+        held[i] = (struct vma_packets_t *)rooms[i];
+        MUST(api->recvfrom_zcopy(own, rooms[i], sizeof rooms[i], &flags, NULL, NULL));
+        must(flags & MSG_VMA_ZCOPY, "a packet in place", __LINE__);
+    }
+    for (int i = 0; i < SOCKETS; i++)
+        fds[i] = fresh_socket((unsigned)i % 3);
+    until_sec = now_sec() + 3;
+    for (long i = 0; i < THREADS; i++)
+        must(pthread_create(&all[i], NULL, abuse, (void *)(i + 1)) == 0, "a thread", __LINE__);
+    for (long i = 0; i < CHILDREN; i++) {
+        int status = 0;
+        pid_t child = fork();
+        MUST(child);
+        if (child == 0)
+            in_child(own, held, i + 100);
+        MUST(waitpid(child, &status, 0));
+        children += status != 0;
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(all[i], NULL);
+    for (int i = 0; i < HELD; i++) {
+        struct vma_packet_t *packet = held[i]->pkts;
+        changed += packet->iov[0].iov_len != 20 || *(char *)packet->iov[0].iov_base != 'a' + i;
+        kept_back += api->free_packets(own, packet, 1) != 0;
+        twice += api->free_packets(own, packet, 1) == 0;
+    }
+    printf("children: %d wrong\n", children);
+    printf("held: %d changed, %d kept back, %d twice\n", changed, kept_back, twice);
+}
+
+CASES({"hostile", hostile}, {"forking", forking})

@@ -2,6 +2,7 @@
 // One more socket never asks.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <linux/net_tstamp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -45,6 +46,7 @@ int main(void) {
         switch (letter) {
         case 'a': ask(first, SO_TIMESTAMPNS, 1); break;
         case 'b': ask(second, SO_TIMESTAMP, 1); break;
+        case 'h': ask(first, SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE); break;
         case 'o': ask(second, SO_TIMESTAMP, 0); break;
         case 'c': must(close(first), "close"); break;
         case 'r': first = bound(); break;

@@ -1,6 +1,6 @@
 //! Rings, their memory, and options of sockets at them.
 
-use testkit::{Comparison, or_skip};
+use testkit::{Comparison, FORKING_VARIANTS, or_skip};
 
 use crate::{said_in, with_echo};
 
@@ -67,6 +67,18 @@ fn hostile_calls_cost_nothing_but_themselves() {
         let said = said_in(&comparison, "extra_abuse", "hostile", environment);
         let expected = "afterwards: 20\n  abcdefgh\nend of hostile\n";
         assert_eq!(said, expected, "{environment:?}");
+    }
+}
+
+#[test]
+fn held_packets_outlive_forks_while_others_give_anything_back() {
+    let comparison = or_skip!(with_echo());
+    for (name, environment) in FORKING_VARIANTS {
+        let said = said_in(&comparison, "extra_abuse", "forking", environment);
+        let expected = "children: 0 wrong\n\
+             held: 0 changed, 0 kept back, 0 twice\n\
+             end of forking\n";
+        assert_eq!(said, expected, "{name}");
     }
 }
 

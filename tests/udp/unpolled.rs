@@ -70,3 +70,33 @@ fn packets_are_stamped_only_while_a_socket_asks() {
     let finished = sockets.into_process().wait(SOON).unwrap();
     assert!(finished.status.success(), "{finished:?}");
 }
+
+/// Where the driver has it: in native mode. The program is another one only for as long as a socket
+/// asks for that.
+#[test]
+fn the_driver_is_asked_for_the_devices_time_while_a_socket_asks() {
+    for (mode, has_drivers_word) in [("native", true), ("generic", false)] {
+        let pair = or_skip!(Namespaces::pair());
+        let mut command = preloaded(&pair.b, &c_program("stamp_switch")).unwrap();
+        command.env("VMA_XDP_MODE", mode);
+        let mut sockets = Accelerated::start(command).unwrap();
+        let mut input = sockets.process().stdin().unwrap();
+        assert!(sockets.process().wait_for_output("bound", SOON));
+        let mut tags = vec![tag_of_program(&pair.b).expect("the program is there")];
+        for (number, letter) in (1..).zip(['b', 'h', 'c', 'o']) {
+            write!(input, "{letter}").unwrap();
+            let did = format!("did {number}\n");
+            assert!(sockets.process().wait_for_output(&did, SOON), "{letter}");
+            tags.push(tag_of_program(&pair.b).unwrap());
+        }
+        let [plain, times, device_times, times_again, plain_again] = &tags[..] else {
+            panic!("{tags:?}");
+        };
+        assert!(plain != times && plain == plain_again, "{mode}: {tags:?}");
+        assert_eq!(times, times_again, "{mode}");
+        assert_eq!(times != device_times, has_drivers_word, "{mode}: {tags:?}");
+        drop(input);
+        let finished = sockets.into_process().wait(SOON).unwrap();
+        assert!(finished.status.success(), "{finished:?}");
+    }
+}

@@ -20,7 +20,7 @@ Usage: cargo xtask <command>
                         over the kernel; --quick: format, lints, unit tests; --long: also what takes an hour.
                         A line a step; --verbose: all that cargo and the tests say, else in target/test.log
   fuzz [--seconds N]    every fuzz target for N seconds (1 to 86400; without it 12, 30 for tcp and segment,
-                        5 for preloaded)
+                        5 for preloaded, extra and extra_rings)
   bench [--rounds N] [--json FILE] [--check]
                         latency and throughput against the kernel and against the bare device;
                         N rounds (5 to 1000, default 5), JSON into FILE (default target/bench.json),

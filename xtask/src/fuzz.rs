@@ -34,8 +34,10 @@ const INPUT_BYTES_MAX: u32 = 1024;
 /// Lines of a failed run that are shown: the stack and the input.
 const LINES_SHOWN: usize = 60;
 
-/// The target that runs with the release build of libvma.so preloaded, which has no counters.
-const PRELOADED: &str = "preloaded";
+/// The targets that run with the release build of libvma.so preloaded, which has no counters.
+const PRELOADED: [&str; 3] = ["preloaded", "extra", RINGS];
+/// That of them which is a program of SocketXtreme.
+const RINGS: &str = "extra_rings";
 
 /// How long a target runs unless told otherwise, in seconds. That of TCP has whole connections to
 /// find its way through, that of the statistics a segment.
@@ -43,7 +45,7 @@ fn default_seconds(target: &str) -> u32 {
     match target {
         "tcp" | "segment" => 30,
         // Its inputs are not guided by the library's coverage.
-        PRELOADED => 5,
+        _ if PRELOADED.contains(&target) => 5,
         _ => 12,
     }
 }
@@ -197,13 +199,14 @@ fn run_target(
         .arg(prefix)
         .args([&found, &seeds])
         .env_remove("LD_PRELOAD");
-    if target == PRELOADED {
+    if PRELOADED.contains(&target) {
         let library = cargo::target_directory().join("release/libvma.so");
         command
             .env("LD_PRELOAD", library)
             .env("VMA_TRACELEVEL", "error")
             // It looks at once whether its sockets are past the kernel.
-            .env("VMA_OPEN_WAIT_MSEC", "60000");
+            .env("VMA_OPEN_WAIT_MSEC", "60000")
+            .envs((target == RINGS).then_some(("VMA_SOCKETXTREME", "1")));
     }
     let mut inputs = 0;
     let mut lines = VecDeque::new();
@@ -244,7 +247,7 @@ mod tests {
             let text = text.replace(['`', '\n'], " ");
             let words: Vec<_> = text.split_whitespace().collect();
             let text = words.join(" ");
-            for target in ["tcp", "segment", PRELOADED] {
+            for target in ["tcp", "segment"].into_iter().chain(PRELOADED) {
                 let time = default_seconds(target).to_string();
                 let at = text.find(&format!(" {time} for ")).expect(&time);
                 assert!(text[at..].contains(target), "{target}: {text}");

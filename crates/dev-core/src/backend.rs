@@ -8,6 +8,7 @@ use std::sync::Arc;
 use descriptors::OwnDescriptor;
 
 use crate::admission::Admission;
+use crate::arrival::{ClockSample, Noted};
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
 
@@ -96,6 +97,12 @@ pub trait Backend: std::fmt::Debug + Send + Sync + Sized + 'static {
     /// Whether a device can note the time at which it receives a packet, for the kernel to tell.
     /// `false` also if that is not known.
     fn has_clock(&self, _link: &LinkSpec) -> bool {
+        false
+    }
+
+    /// Whether an interface is to be used in such a way that a driver which can shows that time to
+    /// its rings, too.
+    fn may_show_clock(&self, _link: &LinkSpec) -> bool {
         false
     }
 
@@ -206,6 +213,11 @@ pub trait RxRing: Send + 'static {
     /// When a frame came, in nanoseconds of `CLOCK_MONOTONIC`, if the device has noted it: see
     /// [`Steering::stamp_arrivals`]. What is read may be left from earlier.
     fn arrived_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
+        None
+    }
+
+    /// The same by the device's own clock, whatever that counts from.
+    fn device_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
         None
     }
 
@@ -361,8 +373,14 @@ pub trait Steering: Send + Sync + 'static {
     /// not held up from here on by what steers them, until the next [`Steering::add`].
     fn rest_if_unused(&self);
 
-    /// From here on it is to be noted of each frame when it comes, or not any more.
-    fn stamp_arrivals(&self, _are_noted: bool) -> io::Result<()> {
+    /// From here on this is to be noted of each frame when it comes. After an error it is what it
+    /// was before.
+    fn stamp_arrivals(&self, _noted: Noted) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What the device's clock and the system's show now.
+    fn clock_sample(&self) -> io::Result<ClockSample> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

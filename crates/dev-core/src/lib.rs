@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod admission;
+mod arrival;
 pub mod backend;
 pub mod flow;
 mod groups;
@@ -20,6 +21,7 @@ mod sharded_lock;
 mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
+pub use arrival::{ClockSample, Noted};
 pub use backend::{
     BIND, Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port,
     ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,

@@ -7,9 +7,14 @@
 
 use std::io;
 
+use dev_core::{ClockSample, Noted};
+
+use crate::bpf::driver_time::DriverTime;
 use crate::bpf::link::{AttachMode, XdpLink};
 use crate::bpf::program::{Capacity, FlowMaps, OnMatch, Program};
+use crate::ethtool;
 use crate::metadata_source::MetadataSource;
+use crate::ptp::PtpClock;
 
 /// An interface, and what its program is made of.
 #[derive(Debug)]
@@ -20,8 +25,10 @@ pub(crate) struct Attachment {
     pub(crate) mode: AttachMode,
     pub(crate) capacity: Capacity,
     pub(crate) mac: [u8; 6],
-    /// It has the time in front of each packet.
-    pub(crate) stamps: bool,
+    /// What is in front of each packet.
+    pub(crate) noted: Noted,
+    /// The interface's name when it was opened.
+    pub(crate) name: String,
 }
 
 /// An attachment that has begun.
@@ -30,6 +37,8 @@ pub(crate) struct Attached {
     parts: Attachment,
     link: XdpLink,
     state: State,
+    /// Once it was asked for.
+    clock: Option<PtpClock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +54,10 @@ impl Attachment {
     /// Loads the program.
     fn program(&self) -> io::Result<Program> {
         let hidden = self.metadata.hidden();
-        let on_match = match self.stamps {
-            true => OnMatch::RedirectStamped,
-            false => OnMatch::Redirect,
+        let on_match = match self.noted {
+            Noted::Nothing => OnMatch::Redirect,
+            Noted::Time => OnMatch::RedirectStamped,
+            Noted::DeviceTime => OnMatch::RedirectStampedByDevice(DriverTime::find(self.ifindex)?),
         };
         let program = Program::load(&self.maps, self.mac, self.capacity, on_match, hidden);
         Ok(program?)
@@ -61,6 +71,7 @@ impl Attached {
             parts,
             link,
             state: State::Attached,
+            clock: None,
         }
     }
 
@@ -121,13 +132,29 @@ impl Attached {
         self.update().inspect_err(|_| self.parts.mac = before)
     }
 
-    /// The program is to put the time in front of each packet, or not any more.
-    pub(crate) fn stamp(&mut self, stamps: bool) -> io::Result<()> {
-        let before = std::mem::replace(&mut self.parts.stamps, stamps);
-        if before == stamps {
+    /// The program is to put this in front of each packet.
+    pub(crate) fn stamp(&mut self, noted: Noted) -> io::Result<()> {
+        if noted == Noted::DeviceTime && self.parts.mode == AttachMode::Generic {
+            return Err(io::Error::other("only drivers know it, in native mode"));
+        }
+        let before = std::mem::replace(&mut self.parts.noted, noted);
+        if before == noted {
             return Ok(());
         }
-        self.update().inspect_err(|_| self.parts.stamps = before)
+        self.update().inspect_err(|_| self.parts.noted = before)
+    }
+
+    /// What the device's clock and the system's show now.
+    pub(crate) fn clock_sample(&mut self) -> io::Result<ClockSample> {
+        if self.clock.is_none() {
+            let number = ethtool::clock(&self.parts.name)
+                .ok_or_else(|| io::Error::other("the device has no clock that can be read"))?;
+            self.clock = Some(PtpClock::open(number)?);
+        }
+        match &self.clock {
+            Some(clock) => clock.sample(),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// The program is to be made anew.

@@ -8,6 +8,7 @@
 pub mod admission;
 mod asm;
 mod btf;
+pub mod driver_time;
 mod error;
 pub mod hidden;
 mod insn;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Admission, Backend, FramePool, LinkSpec, OpenError, Port, RingsMax};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, Noted, OpenError, Port, RingsMax};
 
 use vma_config::XdpMode;
 
@@ -24,7 +24,9 @@ use crate::ethtool;
 use crate::flow_rules::FlowRules;
 use crate::frame_space::{HEADROOM_BYTES, mtu_max};
 use crate::metadata_source::{self, MetadataSource, Needed};
-use crate::modes::{has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first};
+use crate::modes::{
+    first_mode, has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first,
+};
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
 use crate::shared::admission::ByBroker;
@@ -238,13 +240,14 @@ impl XdpBackend {
             mode: attach,
             capacity,
             mac,
-            stamps: false,
+            noted: Noted::Nothing,
+            name: link.name.clone(),
         };
         Ok(Port {
             receivers,
             senders,
             steering: XdpSteering::new(
-                Table::Own(Attached::new(parts, attached)),
+                Table::Own(Box::new(Attached::new(parts, attached))),
                 receiving,
                 slow_to_close,
                 kept,
@@ -282,6 +285,11 @@ impl Backend for XdpBackend {
 
     fn has_clock(&self, link: &LinkSpec) -> bool {
         ethtool::stamps_received(&link.name)
+    }
+
+    fn may_show_clock(&self, link: &LinkSpec) -> bool {
+        let driver = ethtool::driver(&link.name);
+        first_mode(self.mode, &driver) == AttachMode::Native && !self.has_broker()
     }
 
     fn admission(&self) -> io::Result<Box<dyn Admission>> {

@@ -118,13 +118,21 @@ pub(crate) fn segments_tcp(interface: &str) -> bool {
 
 /// Whether the device can stamp what it receives (`ethtool -T`).
 pub(crate) fn stamps_received(interface: &str) -> bool {
+    stamp_info(interface).is_some_and(|info| info.flags & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0)
+}
+
+/// The number of the device's clock among those that can be read (`/dev/ptp*`).
+pub(crate) fn clock(interface: &str) -> Option<u32> {
+    u32::try_from(stamp_info(interface)?.clock).ok()
+}
+
+fn stamp_info(interface: &str) -> Option<StampInfo> {
     let mut info = StampInfo {
         command: ETHTOOL_GET_TS_INFO,
         ..StampInfo::default()
     };
     // SAFETY: the command is ETHTOOL_GET_TS_INFO, and the struct is its.
-    let asked = unsafe { ask(interface, &mut info) };
-    asked && info.flags & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0
+    unsafe { ask(interface, &mut info) }.then_some(info)
 }
 
 /// A socket through which interfaces of the calling thread's network namespace are asked, from
@@ -200,6 +208,7 @@ mod tests {
     #[test]
     fn loopback_and_what_is_not_there_have_no_clock() {
         assert!(!stamps_received("lo"));
+        assert_eq!(clock("lo"), None);
         assert!(!stamps_received("no-such-link"));
         assert!(!stamps_received("a-name-of-more-than-fifteen"));
     }

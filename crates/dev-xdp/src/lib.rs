@@ -23,6 +23,7 @@ mod flow_rules;
 mod frame_space;
 mod metadata_source;
 mod modes;
+mod ptp;
 mod queue;
 mod rings;
 mod segmenter;

@@ -27,13 +27,11 @@ pub(crate) fn in_some_mode<T>(
             false => open(attach, false),
         }),
     };
-    let (first, second) = match mode {
-        XdpMode::Native => (AttachMode::Native, None),
-        XdpMode::Generic => (AttachMode::Generic, None),
-        XdpMode::Auto if faster_in_generic_mode(driver) => {
-            (AttachMode::Generic, Some(AttachMode::Native))
-        }
-        XdpMode::Auto => (AttachMode::Native, Some(AttachMode::Generic)),
+    let first = first_mode(mode, driver);
+    let second = match (mode, first) {
+        (XdpMode::Native | XdpMode::Generic, _) => None,
+        (XdpMode::Auto, AttachMode::Generic) => Some(AttachMode::Native),
+        (XdpMode::Auto, AttachMode::Native) => Some(AttachMode::Generic),
     };
     match (open(first), second) {
         (Ok(opened), _) => Ok((opened, None)),
@@ -45,6 +43,16 @@ pub(crate) fn in_some_mode<T>(
             Err(_) => Err(error),
         },
         (Err(error), _) => Err(error),
+    }
+}
+
+/// The mode that is tried first.
+pub(crate) fn first_mode(mode: XdpMode, driver: &str) -> AttachMode {
+    match mode {
+        XdpMode::Native => AttachMode::Native,
+        XdpMode::Generic => AttachMode::Generic,
+        XdpMode::Auto if faster_in_generic_mode(driver) => AttachMode::Generic,
+        XdpMode::Auto => AttachMode::Native,
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::{Flow, Protocol, Steering, at_any_address};
+use dev_core::{ClockSample, Flow, Noted, Protocol, Steering, at_any_address};
 
 use crate::exit;
 use crate::flow_rules::FlowRules;
@@ -372,8 +372,12 @@ impl Steering for XdpSteering {
         self.steered().table.set_mac(mac)
     }
 
-    fn stamp_arrivals(&self, are_noted: bool) -> io::Result<()> {
-        self.steered().table.stamp(are_noted)
+    fn stamp_arrivals(&self, noted: Noted) -> io::Result<()> {
+        self.steered().table.stamp(noted)
+    }
+
+    fn clock_sample(&self) -> io::Result<ClockSample> {
+        self.steered().table.clock_sample()
     }
 
     fn rest_if_unused(&self) {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use dev_core::Protocol;
+use dev_core::{ClockSample, Noted, Protocol};
 
 use crate::attachment::Attached;
 use crate::bpf::BpfError;
@@ -19,7 +19,7 @@ pub(crate) const FLOW_CAPACITY: u32 = 65_536;
 
 #[derive(Debug)]
 pub(crate) enum Table {
-    Own(Attached),
+    Own(Box<Attached>),
     Shared(Arc<Membership>),
 }
 
@@ -164,10 +164,18 @@ impl Table {
         }
     }
 
-    pub(crate) fn stamp(&mut self, stamps: bool) -> io::Result<()> {
+    pub(crate) fn stamp(&mut self, noted: Noted) -> io::Result<()> {
+        match (self, noted) {
+            (Self::Own(attached), _) => attached.stamp(noted),
+            (Self::Shared(_), Noted::DeviceTime) => Err(io::Error::other("a broker has it")),
+            (Self::Shared(membership), _) => membership.ask(Request::Stamp(noted == Noted::Time)),
+        }
+    }
+
+    pub(crate) fn clock_sample(&mut self) -> io::Result<ClockSample> {
         match self {
-            Self::Own(attached) => attached.stamp(stamps),
-            Self::Shared(membership) => membership.ask(Request::Stamp(stamps)),
+            Self::Own(attached) => attached.clock_sample(),
+            Self::Shared(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 

@@ -3,6 +3,7 @@
 mod batch;
 mod capturing;
 pub mod datagrams;
+mod device_clock;
 mod drain;
 mod flows;
 mod foreign_rings;
@@ -157,7 +158,7 @@ impl<S: Receiver> Interface<S> {
             recorder: OnceLock::new(),
             lost_is_known: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
-            stamps: Stamps::default(),
+            stamps: Stamps::new(settings.device_times),
             lead: Lead::default(),
             stats: of_ring(0),
             ring_slots,
@@ -335,6 +336,7 @@ impl<S: Receiver> Interface<S> {
     pub fn refresh(&self) -> bool {
         self.steering.rest_if_unused();
         self.steering.settle();
+        self.follow_device_clock();
         // Without their port they are none.
         self.count_exemptions();
         if !self.is_lost() && self.steering.is_taken_away() {

@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use dev_core::{Admission, Backend, FramePool, Protocol};
+use dev_core::{Admission, Backend, FramePool, LinkSpec, Protocol};
 use stats::Segment;
 
 use crate::family::link_of;
@@ -134,6 +134,18 @@ impl<S: Receiver> Links<S> {
     pub fn has_hardware_stamps(&self) -> bool {
         let interfaces = self.network.interfaces();
         interfaces.iter().any(|it| self.backend.has_clock(&it.spec))
+    }
+
+    /// Whether that is so of one whose driver does not show it past the kernel.
+    pub fn has_hidden_stamps(&self) -> bool {
+        let interfaces = self.network.interfaces();
+        let is_shown = |spec: &LinkSpec| {
+            self.backend.may_show_clock(spec)
+                && netconf::shows_device_times(spec.index).unwrap_or(false)
+        };
+        interfaces
+            .iter()
+            .any(|it| self.backend.has_clock(&it.spec) && !is_shown(&it.spec))
     }
 
     /// Whether a broker listens, which may give several processes their parts of an interface.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use dev_core::{Backend, Frame};
+use dev_core::{Backend, Frame, FramePool};
 
 use crate::delivery::{Arrival, Parsed};
 use crate::interface::large_packet::LargePacket;
@@ -49,6 +49,10 @@ pub trait DirectCall<S> {
     /// it; then the packet is to be [delivered](Receiver::deliver). Returns whether the call has a
     /// result. Under the ring's lock.
     fn receive(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrival: Arrival) -> bool;
+
+    /// Takes the frame of the packet that it has [received](Self::receive), if it is to stay where
+    /// it is.
+    fn keep(&mut self, pool: &'static FramePool, frame: Frame) -> Result<(), Frame>;
 }
 
 /// No call: packets are delivered to their sockets' queues.
@@ -61,6 +65,10 @@ impl<S> DirectCall<S> for NoCall {
     }
 
     fn receive(&mut self, _: S, _: &Parsed, _: &Frame, _: Arrival) -> bool {
+        match *self {}
+    }
+
+    fn keep(&mut self, _: &'static FramePool, _: Frame) -> Result<(), Frame> {
         match *self {}
     }
 }

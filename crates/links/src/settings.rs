@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dev_core::{Allocate, MemoryKind, ThreadMode};
-use vma_config::ExceptionHandling;
+use vma_config::{DeviceTimes, ExceptionHandling};
 
 pub use crate::moderation::Moderation;
 use crate::rings::RingPolicy;
@@ -81,9 +81,9 @@ pub struct Settings {
     pub open_wait: Duration,
     /// `VMA_WAIT_AFTER_JOIN_MSEC`: how long a call that joins a multicast group takes at least.
     pub wait_after_join: Duration,
-    /// `VMA_HW_TS_CONVERSION` is not 0: sockets are told when a device has received a packet, if
+    /// `VMA_HW_TS_CONVERSION`: what sockets are told of when a device has received a packet, if
     /// they ask for that (`SO_TIMESTAMPING`).
-    pub hardware_stamps: bool,
+    pub device_times: DeviceTimes,
     /// `VMA_TX_MC_LOOPBACK`: datagram sockets begin with `IP_MULTICAST_LOOP` on, as they do without
     /// the library.
     pub tx_mc_loopback: bool,

@@ -38,6 +38,7 @@
 mod address;
 mod changes;
 mod connection;
+mod device_times;
 mod error;
 mod framing;
 mod inet_diag;
@@ -59,6 +60,7 @@ mod udp_sockets;
 
 pub use address::Address;
 pub use changes::Changes;
+pub use device_times::shows_device_times;
 pub use error::{Error, RouteError};
 pub use ipsec::IpsecPolicies;
 pub use link::Link;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::devices::{DeviceChoice, XdpMode};
+use crate::devices::{DeviceChoice, DeviceTimes, XdpMode};
 use crate::environment::parse_environment;
 use crate::level::LogLevel;
 use crate::params::{Parameter, ParameterId};
@@ -57,8 +57,8 @@ pub struct Config {
     pub rx_drain_nsec: u32,
     /// `VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME`
     pub getsockname_dummy_send: bool,
-    /// `VMA_HW_TS_CONVERSION` is not 0.
-    pub hardware_stamps: bool,
+    /// `VMA_HW_TS_CONVERSION`
+    pub device_times: DeviceTimes,
     /// `VMA_TX_NONBLOCKED_EAGAINS`
     pub tx_nonblocked_eagains: bool,
     /// `VMA_RX_POLL_YIELD`: after how many polls in vain a blocking receive offers its processor to
@@ -361,8 +361,7 @@ impl Config {
             rx_drain_nsec: unsigned(const { ParameterId::of("VMA_RX_CQ_DRAIN_RATE_NSEC") }),
             getsockname_dummy_send: settings
                 .is_on(const { ParameterId::of("VMA_TRIGGER_DUMMY_SEND_GETSOCKNAME") }),
-            hardware_stamps: settings.number(const { ParameterId::of("VMA_HW_TS_CONVERSION") })
-                != 0,
+            device_times: DeviceTimes::of(&settings),
             tx_nonblocked_eagains: settings
                 .is_on(const { ParameterId::of("VMA_TX_NONBLOCKED_EAGAINS") }),
             rx_poll_yield: unsigned(const { ParameterId::of("VMA_RX_POLL_YIELD") }),

@@ -1,7 +1,7 @@
 //! SocketXtreme: a program takes what has come by its rings, as it is in the library's memory.
 
-use engine::{Completion, Errno, News};
-use libc::{c_int, c_uint, sockaddr, sockaddr_in, socklen_t, timespec};
+use engine::{Completion, Errno, News, timespec_of_nsec};
+use libc::{c_int, c_uint, sockaddr, sockaddr_in, socklen_t};
 use vma_api::abi::{self, Buff, PacketDesc};
 
 use super::buffers;
@@ -62,10 +62,7 @@ fn told(completion: Completion<Device>) -> abi::Completion {
                 num_bufs: 1,
                 total_len: packet.octets().len() as u16,
                 buff_lst: buffers::lend(packet),
-                hw_timestamp: timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                },
+                hw_timestamp: timespec_of_nsec(completion.device_nsec),
             };
         }
         News::Events(events) => told.events = events.into(),

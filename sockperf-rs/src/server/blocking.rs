@@ -27,11 +27,12 @@ pub(super) fn serve(
     match socket {
         ListeningSocket::Datagram(socket) => {
             let _ticks = ticks(serving, TICK)?;
-            let mut link = Link::datagrams(socket, &listening.flows, serving.options)?;
+            let mut link = Link::datagrams(socket, &listening.flows, serving)?;
             let mut handler = Handler::new(serving);
             while !serving.stop.is_requested() {
                 link.receive(&mut handler)?;
             }
+            drop(link);
             hand_in(handler, totals);
             Ok(())
         }
@@ -75,7 +76,7 @@ fn accept_all(
                 let client = Client::connected(address.as_socket());
                 let ticks = ticks(serving, LONG_TICK);
                 let mut handler = Handler::new(serving);
-                let link = Link::connection(accepted, client, serving.options);
+                let link = Link::connection(accepted, client, serving);
                 match (link, &ticks) {
                     (Ok(mut link), Ok(_)) => {
                         while !serving.stop.is_requested()

@@ -2,7 +2,10 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use super::Serving;
+use super::filter::{Filter, Filters};
 use super::handler::{Handler, ReplyTo};
 use super::sessions::Client;
 use crate::error::Error;
@@ -11,19 +14,20 @@ use crate::net::address::{Flow, Peer};
 use crate::net::inbox::Inbox;
 use crate::net::packets::PacketReader;
 use crate::net::socket::{self, Socket};
-use crate::options::ServerOptions;
 
 /// A socket that messages come from.
 #[derive(Debug)]
-pub(super) struct Link {
-    socket: Socket,
+pub(super) struct Link<'a> {
+    socket: Arc<Socket>,
     inbox: Inbox,
     packets: Option<PacketReader>,
     kind: Kind,
+    /// What sees messages first, if the library shows them.
+    filter: Option<(&'a Filters, Arc<Filter>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Datagrams(ReplyTo),
     Connection(Client),
 }
@@ -39,13 +43,14 @@ pub(super) enum Received {
     Closed,
 }
 
-impl Link {
+impl<'a> Link<'a> {
     /// A socket that receives the datagrams of these flows.
     pub(super) fn datagrams(
         socket: Socket,
         flows: &[Flow],
-        options: &ServerOptions,
+        serving: &'a Serving<'_>,
     ) -> Result<Self, Error> {
+        let options = serving.options;
         let reply = match flows {
             [flow] if flow.is_group() && !options.unicast_reply => flow
                 .address
@@ -53,25 +58,40 @@ impl Link {
                 .map_or(ReplyTo::Sender, |address| ReplyTo::Group(address.ip())),
             _ => ReplyTo::Sender,
         };
-        Ok(Self {
+        Self::new(
             socket,
-            inbox: Inbox::for_datagrams(),
-            packets: PacketReader::new(&options.common)?,
-            kind: Kind::Datagrams(reply),
-        })
+            Kind::Datagrams(reply),
+            serving,
+            Inbox::for_datagrams,
+        )
     }
 
     /// An accepted connection.
     pub(super) fn connection(
         socket: Socket,
         client: Client,
-        options: &ServerOptions,
+        serving: &'a Serving<'_>,
     ) -> Result<Self, Error> {
+        let inbox = || Inbox::for_stream(serving.options.message_len_max);
+        Self::new(socket, Kind::Connection(client), serving, inbox)
+    }
+
+    fn new(
+        socket: Socket,
+        kind: Kind,
+        serving: &'a Serving<'_>,
+        inbox: impl Fn() -> Inbox,
+    ) -> Result<Self, Error> {
+        let socket = Arc::new(socket);
+        let filters = serving.filters.as_ref();
+        let filter =
+            filters.and_then(|filters| Some((filters, filters.watch(&socket, kind, inbox())?)));
         Ok(Self {
             socket,
-            inbox: Inbox::for_stream(options.message_len_max),
-            packets: PacketReader::new(&options.common)?,
-            kind: Kind::Connection(client),
+            inbox: inbox(),
+            packets: PacketReader::new(&serving.options.common)?,
+            kind,
+            filter,
         })
     }
 
@@ -82,6 +102,9 @@ impl Link {
     /// Receives once and handles the messages.
     #[inline]
     pub(super) fn receive(&mut self, handler: &mut Handler<'_>) -> Result<Received, Error> {
+        if self.filter.as_ref().is_some_and(|(_, it)| it.is_over()) {
+            return Ok(Received::Closed);
+        }
         if self.packets.is_some() {
             return self.receive_packets(handler);
         }
@@ -143,8 +166,17 @@ impl Link {
     }
 }
 
+impl Drop for Link<'_> {
+    /// The function has the socket, too.
+    fn drop(&mut self) {
+        if let Some((filters, filter)) = &self.filter {
+            filters.end(filter);
+        }
+    }
+}
+
 impl Kind {
-    fn is_connection(self) -> bool {
+    pub(super) fn is_connection(self) -> bool {
         matches!(self, Self::Connection(_))
     }
 
@@ -159,7 +191,7 @@ impl Kind {
 }
 
 /// What one call has received, and where answers go.
-struct Exchange<'a> {
+pub(super) struct Exchange<'a> {
     socket: &'a Socket,
     kind: Kind,
     client: Client,
@@ -169,7 +201,7 @@ struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     #[inline]
-    fn new(socket: &'a Socket, kind: Kind, sender: &'a Peer) -> Self {
+    pub(super) fn new(socket: &'a Socket, kind: Kind, sender: &'a Peer) -> Self {
         let (client, group) = match kind {
             Kind::Datagrams(reply) => (Client::of(sender), reply.peer(sender)),
             Kind::Connection(client) => (client, None),
@@ -185,7 +217,7 @@ impl<'a> Exchange<'a> {
 
     /// Handles a message, or what is none. `Break`: the connection is over.
     #[inline]
-    fn handle(
+    pub(super) fn handle(
         &self,
         handler: &mut Handler<'_>,
         next: Result<(Header, &mut [u8]), Malformed>,

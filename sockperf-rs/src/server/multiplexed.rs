@@ -11,12 +11,12 @@ use crate::net::address::Flow;
 use crate::net::mux::Mux;
 use crate::net::open::{self, Listening, ListeningSocket};
 
-enum Entry {
-    Link(Link),
+enum Entry<'a> {
+    Link(Link<'a>),
     Listener(socket2::Socket, Flow),
 }
 
-impl Entry {
+impl Entry<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Link(link) => link.socket().as_fd(),
@@ -26,9 +26,9 @@ impl Entry {
 }
 
 /// The sockets of a thread, by number; a closed connection leaves its number to the next one.
-struct Entries {
+struct Entries<'a> {
     mux: Mux,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<Entry<'a>>>,
     free: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn serve(
         };
         let entry = match socket {
             ListeningSocket::Datagram(socket) => {
-                Entry::Link(Link::datagrams(socket, &listening.flows, serving.options)?)
+                Entry::Link(Link::datagrams(socket, &listening.flows, serving)?)
             }
             ListeningSocket::Stream(socket) => match listening.flows.first() {
                 Some(flow) => Entry::Listener(socket, flow.clone()),
@@ -80,8 +80,8 @@ pub(super) fn serve(
     Ok(())
 }
 
-impl Entries {
-    fn add(&mut self, entry: Entry) -> Result<(), Error> {
+impl<'a> Entries<'a> {
+    fn add(&mut self, entry: Entry<'a>) -> Result<(), Error> {
         let number = self.free.pop().unwrap_or(self.entries.len());
         self.mux.add(entry.as_fd(), number).map_err(cannot_wait)?;
         if number == self.entries.len() {
@@ -102,7 +102,7 @@ impl Entries {
         &mut self,
         number: usize,
         handler: &mut Handler<'_>,
-        serving: &Serving<'_>,
+        serving: &'a Serving<'_>,
     ) -> Result<(), Error> {
         let Some(place) = self.entries.get_mut(number) else {
             return Ok(());
@@ -142,7 +142,7 @@ impl Entries {
                 }
                 handler.connected();
                 let client = Client::connected(address.as_socket());
-                let link = Link::connection(accepted, client, serving.options)?;
+                let link = Link::connection(accepted, client, serving)?;
                 self.add(Entry::Link(link))
             }
         }

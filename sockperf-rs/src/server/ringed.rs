@@ -14,8 +14,8 @@ use crate::net::rings::{News, Rings};
 use crate::sys::raw_option::owned;
 
 /// The sockets of a thread, by descriptor.
-struct Sockets {
-    links: HashMap<RawFd, Link>,
+struct Sockets<'a> {
+    links: HashMap<RawFd, Link<'a>>,
     listeners: HashMap<RawFd, (socket2::Socket, Flow)>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn serve(
         match (socket, listening.flows.first()) {
             (ListeningSocket::Datagram(socket), _) => {
                 rings.add(&socket)?;
-                let link = Link::datagrams(socket, &listening.flows, serving.options)?;
+                let link = Link::datagrams(socket, &listening.flows, serving)?;
                 all.links.insert(link.socket().as_fd().as_raw_fd(), link);
             }
             (ListeningSocket::Stream(socket), Some(flow)) => {
@@ -68,7 +68,7 @@ pub(super) fn serve(
     result
 }
 
-impl Sockets {
+impl<'a> Sockets<'a> {
     fn take(&mut self, fd: RawFd, part: &mut [u8], sender: &Peer, handler: &mut Handler<'_>) {
         let Some(link) = self.links.get_mut(&fd) else {
             return;
@@ -84,7 +84,7 @@ impl Sockets {
         fd: RawFd,
         listener: RawFd,
         handler: &mut Handler<'_>,
-        serving: &Serving<'_>,
+        serving: &'a Serving<'_>,
     ) -> Result<(), Error> {
         let socket = socket2::Socket::from(owned(fd));
         let Some((_, flow)) = self.listeners.get(&listener) else {
@@ -99,7 +99,7 @@ impl Sockets {
         let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
         let socket = open::accepted(socket, flow, (serving.options, serving.tls.as_ref()))?;
         handler.connected();
-        let link = Link::connection(socket, Client::connected(peer), serving.options)?;
+        let link = Link::connection(socket, Client::connected(peer), serving)?;
         self.links.insert(fd, link);
         Ok(())
     }

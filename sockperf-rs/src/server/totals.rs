@@ -9,6 +9,9 @@ use super::sessions::SessionSummary;
 pub struct Totals {
     /// Messages of clients, without warm-up messages.
     pub handled: u64,
+    /// Of these the ones that were handled before they were received (`--rxfiltercb`).
+    #[serde(skip_serializing_if = "is_none")]
+    pub handled_in_callback: u64,
     /// Their bytes.
     pub handled_bytes: u64,
     /// Replies sent.
@@ -31,11 +34,17 @@ pub struct Totals {
     pub untracked_messages: u64,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Totals {
     /// Adds what another thread saw.
     pub fn add(&mut self, other: Self) {
         let Self {
             handled,
+            handled_in_callback,
             handled_bytes,
             replies,
             malformed_datagrams,
@@ -48,6 +57,7 @@ impl Totals {
             untracked_messages,
         } = other;
         self.handled += handled;
+        self.handled_in_callback += handled_in_callback;
         self.handled_bytes += handled_bytes;
         self.replies += replies;
         self.malformed_datagrams += malformed_datagrams;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use descriptors::OwnDescriptor;
 
 use super::asm::{Assembler, BadJump, Label};
+use super::driver_time::DriverTime;
 use super::error::BpfError;
 use super::hidden::Hidden;
 use super::insn::Condition::{AnyBitOf, Equal, Greater, Less, NotEqual};
@@ -25,11 +26,13 @@ mod ipv6;
 mod layout;
 mod options;
 mod owner;
+mod stamp;
 mod wildcard;
 
 use checks::{check_group_mac, check_source, check_transport};
 pub(super) use layout::PROTOCOL_TCP;
 use layout::*;
+pub use stamp::{FRONT_BYTES, Front};
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -52,8 +55,10 @@ pub enum OnMatch {
     /// Redirects it to the AF_XDP socket of its receive queue, or to the kernel if there is none.
     Redirect,
     /// The same, with the time in front of its bytes, where the driver has room for that: see
-    /// [`stamp_in`].
+    /// [`Front`].
     RedirectStamped,
+    /// The same, and in front of that the time by the device's clock.
+    RedirectStampedByDevice(DriverTime),
     /// Returns this verdict. Test runs use [`Verdict::Tx`] to tell a match from a pass without a
     /// socket; attached to an interface it would send the packets back.
     Verdict(Verdict),
@@ -113,9 +118,10 @@ impl Program {
             let attempt = "load the XDP program";
             let instructions = assemble(maps, mac, capacity, on_match, hidden, length_from)
                 .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
-            let bound_to = match hidden {
-                Hidden::Driver(tags) => Some(tags.ifindex),
-                Hidden::Nothing | Hidden::Notes(..) => None,
+            let bound_to = match (hidden, on_match) {
+                (Hidden::Driver(tags), _) => Some(tags.ifindex),
+                (_, OnMatch::RedirectStampedByDevice(time)) => Some(time.ifindex),
+                _ => None,
             };
             let fd = syscall::load(
                 ProgramKind::Xdp,
@@ -350,11 +356,13 @@ fn assemble(
             a.jump_if(R0, NotEqual, R1, pass);
         }
     }
-    if on_match == OnMatch::RedirectStamped {
-        stamp(&mut a);
+    match on_match {
+        OnMatch::RedirectStamped => stamp::put(&mut a, None),
+        OnMatch::RedirectStampedByDevice(time) => stamp::put(&mut a, Some(time)),
+        OnMatch::Redirect | OnMatch::Verdict(_) => {}
     }
     match on_match {
-        OnMatch::Redirect | OnMatch::RedirectStamped => {
+        OnMatch::Redirect | OnMatch::RedirectStamped | OnMatch::RedirectStampedByDevice(_) => {
             // To the socket of this queue; the third argument is the result if there is none.
             a.load(R2, U32, R6, context::RX_QUEUE_INDEX);
             owners.choose_socket(&mut a, pass);
@@ -370,35 +378,6 @@ fn assemble(
     a.mov(R0, Verdict::Pass as i32);
     a.exit();
     a.finish()
-}
-
-/// Writes the time in front of the packet, after which R7 is not valid any more.
-fn stamp(a: &mut Assembler) {
-    let no_room = a.label();
-    a.mov(R1, R6);
-    a.mov(R2, -(STAMP_BYTES as i32));
-    a.call(Helper::XdpAdjustMeta);
-    a.jump_if(R0, NotEqual, 0, no_room);
-    a.call(Helper::KtimeGetNs);
-    a.load(R1, U32, R6, context::DATA_META);
-    a.load(R2, U32, R6, context::DATA);
-    a.mov(R3, R1);
-    a.add(R3, STAMP_BYTES as i32);
-    a.jump_if(R3, Greater, R2, no_room);
-    a.store(U64, R1, 0, R0);
-    a.store(U64, R1, 8, STAMP_MARK);
-    a.place(no_room);
-}
-
-/// Bytes in front of a packet that say when it came.
-pub const STAMP_BYTES: usize = 16;
-/// Behind the time.
-const STAMP_MARK: i32 = 0x7651_4d41;
-
-/// When a packet came, in nanoseconds of `CLOCK_MONOTONIC`, from what lies in front of it.
-pub fn stamp_in(front: [u8; STAMP_BYTES]) -> Option<u64> {
-    let (time, mark) = front.split_first_chunk::<8>()?;
-    (*mark == i64::from(STAMP_MARK).to_ne_bytes()).then(|| u64::from_ne_bytes(*time))
 }
 
 /// Puts the key of an IPv4 packet's flow together. `ports`: as far behind the frame's first byte as

@@ -7,7 +7,7 @@ use dev_core::{Frame, FramePool, RxRing, RxWatch, TxRing};
 
 use super::receive::OwnRx;
 use super::send::OwnTx;
-use crate::bpf::program::stamp_in;
+use crate::bpf::program::{FRONT_BYTES, Front};
 use crate::queue::ConsumerWatch;
 use crate::shared::receive::SharedRx;
 use crate::shared::send::SharedTx;
@@ -55,7 +55,11 @@ impl RxRing for XdpRx {
     }
 
     fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        stamp_in(pool.in_front(frame)?)
+        Front::read(&pool.in_front::<16>(frame)?).map(|front| front.arrived_nsec)
+    }
+
+    fn device_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
+        Front::read(&pool.in_front::<FRONT_BYTES>(frame)?)?.device_nsec
     }
 
     fn expect_bursts(&mut self, expected: bool) {

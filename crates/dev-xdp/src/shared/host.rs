@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use descriptors::OwnDescriptor;
-use dev_core::{LinkSpec, OpenError};
+use dev_core::{LinkSpec, Noted, OpenError};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     XDP_PGOFF_RX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc,
@@ -182,7 +182,8 @@ impl Host {
             mode,
             capacity,
             mac: link.mac,
-            stamps: false,
+            noted: Noted::Nothing,
+            name: link.name.clone(),
         };
         let mut host = Self {
             attached: Attached::new(parts, attached),

@@ -88,7 +88,7 @@ pub fn settings() -> Settings {
         internal_thread_receives: false,
         open_wait: std::time::Duration::from_secs(10),
         wait_after_join: std::time::Duration::ZERO,
-        hardware_stamps: true,
+        device_times: vma_config::DeviceTimes::System,
         tx_mc_loopback: true,
         tcp_nodelay: false,
         tcp_mtu: 0,

@@ -58,6 +58,8 @@ pub struct Completion<B: Backend> {
     pub user_data: u64,
     /// The peer.
     pub source: Option<SocketAddr>,
+    /// When it came by the device's clock, if the socket asks for that; else 0.
+    pub device_nsec: u64,
 }
 
 impl<B: Backend> Engine<B> {
@@ -97,7 +99,7 @@ impl<B: Backend> Engine<B> {
             && let Some((socket, generation)) = channel.take()
         {
             let user_data = socket.core().unseen.user_data.load(Ordering::Relaxed);
-            let mut packet = |packet: Received, source| {
+            let mut packet = |packet: Received, source, device_nsec| {
                 let lent = LentPacket {
                     socket,
                     generation,
@@ -107,6 +109,7 @@ impl<B: Backend> Engine<B> {
                     news: News::Packet(lent),
                     user_data,
                     source: Some(source),
+                    device_nsec,
                 });
             };
             count += match socket {
@@ -121,6 +124,7 @@ impl<B: Backend> Engine<B> {
                             news: News::Events(events),
                             user_data,
                             source: None,
+                            device_nsec: 0,
                         });
                     }
                     packets + usize::from(now.is_some())
@@ -155,6 +159,7 @@ impl<B: Backend> Engine<B> {
                 news: News::Accepted(fd),
                 user_data,
                 source: Some(peer),
+                device_nsec: 0,
             });
             if let Some(socket) = self.tcp(accepted) {
                 socket.tells_news(self);

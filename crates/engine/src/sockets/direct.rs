@@ -2,13 +2,14 @@
 
 use std::ptr;
 
-use dev_core::Frame;
+use dev_core::{Frame, FramePool};
 use libc::c_int;
 use links::DirectCall;
 use links::delivery::{Arrival, Parsed};
 use sys::Errno;
 
 use crate::sockets::message::Message;
+use crate::sockets::payload::Received;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
 
@@ -22,6 +23,8 @@ pub struct DirectReceive<'call, 'message, S: Stack> {
     pub(crate) generation: u32,
     /// Count the call as one that polling satisfied.
     pub(crate) hit: bool,
+    /// Where the payload lies in the frame, and how long it is, if that is to stay there.
+    pub(crate) kept: Option<(u16, u16)>,
     /// The result of the call, if a packet came for it.
     pub(crate) result: Option<Result<usize, Errno>>,
 }
@@ -41,6 +44,7 @@ impl<'call, 'message, S: Stack> DirectReceive<'call, 'message, S> {
             flags,
             generation,
             hit,
+            kept: None,
             result: None,
         }
     }
@@ -56,5 +60,17 @@ impl<S: Stack> DirectCall<S> for DirectReceive<'_, '_, S> {
     fn receive(&mut self, socket: S, packet: &Parsed, frame: &Frame, arrival: Arrival) -> bool {
         socket.receive_at_once(self, packet, frame, arrival);
         self.result.is_some()
+    }
+
+    #[inline]
+    fn keep(&mut self, pool: &'static FramePool, frame: Frame) -> Result<(), Frame> {
+        let Some((start, len)) = self.kept else {
+            return Err(frame);
+        };
+        let packet = Received::in_frame(pool, frame, start, len);
+        if let Some(sink) = self.message.sink() {
+            sink.push(packet);
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use libc::c_int;
 use links::family::Family;
 use links::groups::is_looped;
+use vma_config::DeviceTimes;
 
 use crate::sockets::exception::Request;
 use crate::sockets::host::Host;
@@ -13,7 +14,7 @@ use crate::sockets::options::{Effect, effect};
 use crate::sockets::pacing::limit::RateLimit;
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
-use crate::sockets::stamps::wants_hardware_stamps;
+use crate::sockets::stamps::{tells_device, wants_hardware_stamps};
 
 impl<S: Stack> SocketCore<S> {
     /// Whether calls are not to wait (`O_NONBLOCK`), as the kernel has it: a program may have said
@@ -55,9 +56,9 @@ impl<S: Stack> Host<S> {
             Effect::Messages => {
                 socket.message_options_changed();
                 if level == libc::SOL_SOCKET
-                    && self.settings().hardware_stamps
+                    && self.settings().device_times != DeviceTimes::Off
                     && wants_hardware_stamps(socket.core().fd())
-                    && self.links.has_hardware_stamps()
+                    && self.leaves_device_times(socket.core().fd())
                 {
                     self.leave_to_kernel_for(socket, Request::Option { level, name });
                 }
@@ -83,6 +84,14 @@ impl<S: Stack> Host<S> {
                 socket.headers_changed();
             }
             Effect::Kernel => self.leave_to_kernel_for(socket, Request::Option { level, name }),
+        }
+    }
+
+    /// Whether only the kernel can tell a socket all that it asks for of times by devices' clocks.
+    fn leaves_device_times(&self, fd: c_int) -> bool {
+        match tells_device(fd) {
+            true => self.links.has_hardware_stamps(),
+            false => self.links.has_hidden_stamps(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Times of arrival: which a program asks for (`SO_TIMESTAMP` and its like), and how they are told.
 
+use dev_core::Noted;
 use libc::c_int;
 
 use crate::sockets::control::ControlRoom;
@@ -17,6 +18,10 @@ impl StampWish {
     const STAMPING: u8 = 1 << 2;
     /// In the form that lasts beyond 2038.
     const NEW: u8 = 1 << 3;
+    /// `SO_TIMESTAMPING`, of what the device receives: to be noted, for who asks (`vma_info_t`).
+    const DEVICE: u8 = 1 << 4;
+    /// The same, and to be told with what is received.
+    const DEVICE_TOLD: u8 = 1 << 5;
 
     /// Nothing.
     pub(crate) const NONE: Self = Self(0);
@@ -37,8 +42,15 @@ impl StampWish {
             }
         }
         let software = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        if has(libc::SO_TIMESTAMPING).cast_unsigned() & software == software {
+        let flags = has(libc::SO_TIMESTAMPING).cast_unsigned();
+        if flags & software == software {
             wish |= Self::STAMPING;
+        }
+        if flags & libc::SOF_TIMESTAMPING_RX_HARDWARE != 0 {
+            wish |= Self::DEVICE;
+        }
+        if tells_hardware_time(flags) {
+            wish |= Self::DEVICE | Self::DEVICE_TOLD;
         }
         if has(SO_TIMESTAMPING_NEW) != 0 {
             wish |= Self::NEW;
@@ -56,7 +68,26 @@ impl StampWish {
 
     /// Whether it must be found out when something came.
     pub(crate) fn any(self) -> bool {
-        self.has(Self::STAMP) || self.has(Self::STAMPING)
+        self.0 & (Self::STAMP | Self::STAMPING | Self::DEVICE) != 0
+    }
+
+    /// What the device is to note.
+    pub(crate) fn noted(self) -> Noted {
+        match (self.device_times(), self.any()) {
+            (true, _) => Noted::DeviceTime,
+            (false, true) => Noted::Time,
+            (false, false) => Noted::Nothing,
+        }
+    }
+
+    /// Whether it must be found out when the device has received something.
+    pub(crate) fn device_times(self) -> bool {
+        self.has(Self::DEVICE)
+    }
+
+    /// The same without those.
+    pub(crate) fn without_device_times(self) -> Self {
+        Self(self.0 & !(Self::DEVICE | Self::DEVICE_TOLD))
     }
 
     /// Whether the time is told also of what came before it was asked for: it is the present then.
@@ -68,8 +99,15 @@ impl StampWish {
         self.0 & bits == bits
     }
 
-    /// Tells a time since 1970. `was_asked_for`: when it came.
-    pub(crate) fn put(self, nsec: u64, was_asked_for: bool, room: &mut ControlRoom) {
+    /// Tells a time since 1970. `software`: the same if it was asked for when it came, for
+    /// `SO_TIMESTAMPING`. `device_nsec`: the time by the device's clock, or 0.
+    pub(crate) fn put(
+        self,
+        nsec: u64,
+        software: Option<u64>,
+        device_nsec: u64,
+        room: &mut ControlRoom,
+    ) {
         let is_new = self.has(Self::NEW);
         let (seconds, nsec) = (nsec / NSEC, nsec % NSEC);
         if self.has(Self::STAMP) {
@@ -81,14 +119,23 @@ impl StampWish {
             };
             room.put(libc::SOL_SOCKET, name, &words::<2, 16>([seconds, fraction]));
         }
-        if self.has(Self::STAMPING) && was_asked_for {
+        let software = software.filter(|_| self.has(Self::STAMPING)).unwrap_or(0);
+        let device = if self.has(Self::DEVICE_TOLD) {
+            device_nsec
+        } else {
+            0
+        };
+        // As `__sock_recv_timestamp`: nothing if neither is known.
+        if software != 0 || device != 0 {
             let name = if is_new {
                 SO_TIMESTAMPING_NEW
             } else {
                 libc::SO_TIMESTAMPING
             };
             // Software, nothing, hardware.
-            let times: [u8; 48] = words([seconds, nsec, 0, 0, 0, 0]);
+            let [software, device] = [software, device].map(|it| [it / NSEC, it % NSEC]);
+            let times = [software[0], software[1], 0, 0, device[0], device[1]];
+            let times: [u8; 48] = words(times);
             room.put(libc::SOL_SOCKET, name, &times);
         }
     }
@@ -115,6 +162,13 @@ pub(crate) fn wants_sending_times(fd: c_int) -> bool {
 pub(crate) fn wants_hardware_stamps(fd: c_int) -> bool {
     tells_hardware_time(stamping_flags(fd))
 }
+
+/// Whether it is to be told by which device, too.
+pub(crate) fn tells_device(fd: c_int) -> bool {
+    stamping_flags(fd) & SOF_TIMESTAMPING_OPT_PKTINFO != 0
+}
+
+const SOF_TIMESTAMPING_OPT_PKTINFO: u32 = 1 << 13;
 
 /// As `__sock_recv_timestamp` (net/socket.c): who is to be told has the time, whoever had the
 /// device note it, unless it filters that.

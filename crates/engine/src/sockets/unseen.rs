@@ -59,6 +59,8 @@ pub struct Shown<S> {
     pub ready_bytes: u32,
     /// When it came, since 1970, if the socket asks for that; else 0.
     pub stamp_nsec: u64,
+    /// The same by the device's clock.
+    pub device_nsec: u64,
     pub(crate) socket: S,
     pub(crate) generation: u32,
     /// Which of the socket's runs of the function it is.

@@ -48,7 +48,7 @@ impl<S: TcpStack> TcpSocket<S> {
         &'static self,
         generation: u32,
         max: usize,
-        give: &mut impl FnMut(Received, SocketAddr),
+        give: &mut impl FnMut(Received, SocketAddr, u64),
     ) -> (usize, Option<u32>) {
         self.begin_taking_news();
         let mut role = self.role.lock();
@@ -62,7 +62,7 @@ impl<S: TcpStack> TcpSocket<S> {
         while count < max
             && let Some(segment) = stream.connection.lift_payload()
         {
-            give(segment, stream.peer);
+            give(segment, stream.peer, 0);
             count += 1;
         }
         let has_more = stream.connection.readable_len() > 0;

@@ -11,6 +11,7 @@ use links::reason::Reason;
 use ::tcp::{CongestionAlgorithm, Options, SocketOption};
 use libc::c_int;
 use sys::streams;
+use vma_config::DeviceTimes;
 
 use crate::sockets::host::Host;
 use crate::sockets::option_names::OptionName;
@@ -305,7 +306,7 @@ impl<S: TcpStack> TcpSocket<S> {
             Effect::Messages => self.wishes.read_unread(fd),
             Effect::Stamps => {
                 let hardware = || {
-                    host.settings().hardware_stamps
+                    host.settings().device_times != DeviceTimes::Off
                         && wants_hardware_stamps(fd)
                         && host.links.has_hardware_stamps()
                 };
@@ -358,9 +359,9 @@ impl<S: TcpStack> TcpSocket<S> {
     /// Has the devices note when segments come if the program is to be told. To be called when it
     /// asks or asks no longer, and when there are others.
     pub(super) fn follow_wish_for_stamps(&self) {
-        let is_wanted = self.wishes.stamps().any();
+        let noted = self.wishes.stamps().noted();
         self.stamped
-            .become_those(|| self.interfaces.iter().filter(move |_| is_wanted));
+            .become_those(|| (noted, self.interfaces.iter()));
     }
 
     /// The kernel is about to be asked for an option that takes over the connection

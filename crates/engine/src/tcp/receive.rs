@@ -101,7 +101,7 @@ impl<S: TcpStack> TcpSocket<S> {
         let mut room = message.control_room();
         message.received_from_stream(flags);
         if let Some(nsec) = call.came_nsec {
-            self.wishes.stamps().put(nsec, true, &mut room);
+            self.wishes.stamps().put(nsec, Some(nsec), 0, &mut room);
         }
         if self.wishes.tells_unread() {
             self.put_unread(&mut room);

@@ -107,6 +107,7 @@ impl<S: TcpStack> TcpSocket<S> {
             ready_packets: 0,
             ready_bytes: 0,
             stamp_nsec: 0,
+            device_nsec: 0,
             socket: self.into(),
             generation,
             run,

@@ -63,7 +63,7 @@ impl Wishes {
 
     /// `SO_TIMESTAMP` or its like was.
     pub(super) fn read_stamps(&self, fd: c_int) {
-        let bits = StampWish::read(fd).bits();
+        let bits = StampWish::read(fd).without_device_times().bits();
         self.stamps.store(bits, Ordering::Relaxed);
     }
 

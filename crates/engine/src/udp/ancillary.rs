@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use dev_core::Noted;
 use libc::c_int;
 use links::family::Family;
 
@@ -120,6 +121,11 @@ impl Wants {
         self.has(Self::STAMP)
     }
 
+    /// What the device is to note of a datagram.
+    pub(super) fn noted(self) -> Noted {
+        self.stamps.noted()
+    }
+
     /// Whether the program takes several datagrams as one.
     pub(super) fn merged(self) -> bool {
         self.has(Self::MERGED)
@@ -137,6 +143,8 @@ impl Wants {
 pub(super) struct Facts {
     /// When it came, since 1970.
     stamp_nsec: u64,
+    /// The same by the device's clock.
+    device_nsec: u64,
     /// Datagrams that the socket had lost before.
     drops: u32,
     /// Index of the interface by which it came.
@@ -144,12 +152,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Of a datagram that comes now. `waited_nsec`: for how long it has waited in the ring.
+    /// Of a datagram that comes now. `times`: for how long it has waited in the ring, and if asked
+    /// for that the time by the device's clock.
     pub(super) fn now(
         wants: Wants,
         interface: u32,
         drops: u32,
-        waited_nsec: impl FnOnce() -> u64,
+        times: impl FnOnce(bool) -> (u64, u64),
     ) -> Self {
         let mut facts = Self::default();
         if wants.has(Wants::PACKET_INFO) || wants.has(Wants::PACKET_INFO_V6) {
@@ -159,7 +168,9 @@ impl Facts {
             facts.drops = drops;
         }
         if wants.stamp() {
-            facts.stamp_nsec = sys::wall_clock_nsec().saturating_sub(waited_nsec());
+            let (waited, device) = times(wants.stamps.device_times());
+            facts.stamp_nsec = sys::wall_clock_nsec().saturating_sub(waited);
+            facts.device_nsec = device;
         }
         facts
     }
@@ -169,6 +180,11 @@ impl Facts {
     /// When it came, since 1970, if that was asked for; else 0.
     pub(super) fn stamp_nsec(&self) -> u64 {
         self.stamp_nsec
+    }
+
+    /// The same by the device's clock, as far as that is known.
+    pub(super) fn device_nsec(&self) -> u64 {
+        self.device_nsec
     }
 
     /// Index of the interface by which it came, or 0.
@@ -236,7 +252,10 @@ pub(super) fn put(
         if !was_asked_for && wants.stamps.is_always_told() {
             facts.stamp_nsec = sys::wall_clock_nsec();
         }
-        wants.stamps.put(facts.stamp_nsec, was_asked_for, room);
+        let software = was_asked_for.then_some(facts.stamp_nsec);
+        wants
+            .stamps
+            .put(facts.stamp_nsec, software, facts.device_nsec, room);
     }
     if wants.has(Wants::DROPS) && facts.drops != 0 {
         room.put(

@@ -240,13 +240,23 @@ impl<S: Stack> UdpSocket<S> {
     ) {
         let queue = self.receive.lock();
         // What is to be told of a datagram is told when it is taken from the queue.
-        let takes_packets = call.message.takes_packets(call.flags);
-        let is_first = queue.datagrams.is_empty() && !queue.wants.any() && !takes_packets;
+        let is_first = queue.datagrams.is_empty() && !queue.wants.any();
         if !is_first || self.generation() != call.generation {
             return;
         }
-        let payload = payload(self.pool, frame, datagram);
         let source = scoped(datagram.endpoints.source(), arrival.interface);
+        if call.message.takes_packets(call.flags) {
+            let told = call.message.received_packet(source, self.family());
+            let len = usize::from(datagram.payload_len);
+            self.count_received(told.is_ok(), len, call.hit);
+            self.count_latency(arrival.nsec);
+            if told.is_ok() {
+                call.kept = Some((datagram.payload_offset, datagram.payload_len));
+            }
+            call.result = Some(told.map(|()| len));
+            return;
+        }
+        let payload = payload(self.pool, frame, datagram);
         let result = call.message.receive(payload, source, self.family());
         let len = payload.len();
         self.count_received(result.is_ok(), len, call.hit);

@@ -13,6 +13,7 @@ mod support;
 mod attach;
 mod descriptors;
 mod destinations;
+mod device_times;
 mod epoll;
 mod epoll_copies;
 mod epoll_sets;

@@ -1,6 +1,7 @@
 //! Socket options, one of each effect.
 
 use engine::{Reason, RecvOutcome, Settings};
+use vma_config::DeviceTimes;
 
 use crate::support::calls::{Receiving, receive, send_parts};
 use crate::support::host::{Host, settings};
@@ -67,13 +68,13 @@ fn options_that_need_the_kernel_give_the_socket_back_for_good() {
 fn who_is_to_be_told_of_hardware_time_is_the_kernels_where_there_is_any() {
     isolated(|| {
         let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-        for (has_clock, hardware_stamps, reason) in [
-            (false, true, Reason::Offloaded),
-            (true, false, Reason::Offloaded),
-            (true, true, Reason::Option),
+        for (has_clock, device_times, reason) in [
+            (false, DeviceTimes::System, Reason::Offloaded),
+            (true, DeviceTimes::Off, Reason::Offloaded),
+            (true, DeviceTimes::System, Reason::Option),
         ] {
             let host = Host::with(Settings {
-                hardware_stamps,
+                device_times,
                 ..settings()
             });
             if has_clock {
@@ -81,7 +82,7 @@ fn who_is_to_be_told_of_hardware_time_is_the_kernels_where_there_is_any() {
             }
             let socket = host.any();
             socket.set_option(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags.cast_signed());
-            assert_eq!(socket.reason(), reason, "{has_clock} {hardware_stamps}");
+            assert_eq!(socket.reason(), reason, "{has_clock} {device_times:?}");
         }
     });
 }

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use descriptors::OwnDescriptor;
 use dev_core::{
-    Backend, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError,
-    Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
+    Backend, ClockSample, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Merging,
+    NoSegmenter, Noted, OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering,
+    TxRing,
 };
 
 /// What a frame of 2 KiB holds behind the kernel's part and the Ethernet header.
@@ -27,6 +28,7 @@ pub struct Device {
     during_open: Arc<Mutex<Option<Action>>>,
     held: Arc<AtomicBool>,
     has_clock: Arc<AtomicBool>,
+    shows_clock: Arc<AtomicBool>,
 }
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -60,6 +62,11 @@ impl Device {
     /// It notes when it receives packets.
     pub fn set_has_clock(&self) {
         self.has_clock.store(true, Ordering::Relaxed);
+    }
+
+    /// Its rings have that time, too: see [`DEVICE_NSEC`].
+    pub fn set_shows_clock(&self) {
+        self.shows_clock.store(true, Ordering::Relaxed);
     }
 
     /// How often an interface was tried to be opened.
@@ -315,6 +322,10 @@ impl Backend for Device {
         self.has_clock.load(Ordering::Relaxed)
     }
 
+    fn may_show_clock(&self, _link: &LinkSpec) -> bool {
+        self.shows_clock.load(Ordering::Relaxed)
+    }
+
     fn open(
         &self,
         link: &LinkSpec,
@@ -366,7 +377,7 @@ impl Backend for Device {
                     (tx, Kicker { wire, queue })
                 })
                 .collect(),
-            steering: Steerer(wire),
+            steering: Steerer(wire, Arc::clone(&self.shows_clock)),
             segmenter: None,
             set_option: None,
             raw_sockets: Vec::new(),
@@ -379,6 +390,11 @@ impl Backend for Device {
         })
     }
 }
+
+/// When the device receives every frame, by its clock.
+pub const DEVICE_NSEC: u64 = 7_000_000_123;
+/// What the system's clock shows 5 ns before.
+pub const SYSTEM_NSEC: u64 = 1_700_000_000_000_000_000;
 
 /// Queues, for both directions.
 pub const QUEUES: u32 = 4;
@@ -466,6 +482,14 @@ impl RxRing for Rx {
         count
     }
 
+    fn arrived_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
+        Some(sys::now_nsec())
+    }
+
+    fn device_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
+        Some(DEVICE_NSEC)
+    }
+
     fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {
         let flooded = self.wire.flood.lock().unwrap().is_some();
         let waiting = if flooded { RING } else { self.wire.waiting() };
@@ -525,7 +549,7 @@ impl Kick for Kicker {
 }
 
 #[derive(Debug)]
-pub struct Steerer(Arc<Wire>);
+pub struct Steerer(Arc<Wire>, Arc<AtomicBool>);
 
 impl Steering for Steerer {
     fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
@@ -575,6 +599,22 @@ impl Steering for Steerer {
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         self.0.macs.lock().unwrap().push(mac);
         Ok(())
+    }
+
+    fn stamp_arrivals(&self, noted: Noted) -> io::Result<()> {
+        match noted {
+            Noted::DeviceTime if !self.1.load(Ordering::Relaxed) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn clock_sample(&self) -> io::Result<ClockSample> {
+        Ok(ClockSample {
+            device_nsec: DEVICE_NSEC - 5,
+            system_nsec: SYSTEM_NSEC,
+        })
     }
 
     fn rest_if_unused(&self) {}

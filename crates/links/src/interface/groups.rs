@@ -139,7 +139,7 @@ impl<S: Receiver> Interface<S> {
 }
 
 /// What the device notes of a frame lies in front of it.
-const NOTED_BYTES: u16 = 16;
+const NOTED_BYTES: u16 = 24;
 
 fn group_flow(group: SocketAddr) -> Flow {
     Flow {

@@ -340,7 +340,10 @@ impl<S: Receiver> Interface<S> {
             && call.waits_for(socket)
             && call.receive(socket, packet, &frame, arrival)
         {
-            return self.pool.give(frame);
+            if let Err(read) = call.keep(self.pool, frame) {
+                self.pool.give(read);
+            }
+            return;
         }
         if let Err(dropped) = socket.deliver(packet, frame, arrival) {
             self.pool.give(dropped);

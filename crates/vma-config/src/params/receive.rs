@@ -64,9 +64,12 @@ pub(super) const PARAMETERS: [Parameter; 13] = [
         .form(Form::Number)
         .about(
             "How the card's receive timestamps are converted.",
-            "Applies to UDP sockets that ask for SO_TIMESTAMPING with hardware time, on hosts with a card that \
-             notes it. With 0 they get none, and bypass the kernel. Otherwise they are the kernel's, and get what \
-             the card's driver says, as with 1: nothing converts it. Elsewhere there is no such time to be told.",
+            "Applies to UDP sockets that ask for SO_TIMESTAMPING with hardware time, and to the extra API's \
+             hw_timestamp. Past the kernel the card's driver is asked, in native mode (Linux 6.3). 1: told is what it \
+             says. 2: the system's time where the card's clock (/dev/ptp*) can be compared with it, once a second, else \
+             as 1. 3: that, else nothing. 4: as 1 where there is such a clock, which a PTP daemon sets, else nothing. 0: \
+             nothing. Each interface for itself. If a card's time is not shown past the kernel (generic mode, a broker, \
+             a driver without it), such sockets are the kernel's, and get what the card says.",
         ),
     number("VMA_RX_POLL_YIELD", "Rx Poll Yield", 0, ANY_U32)
         .zero_disabled()

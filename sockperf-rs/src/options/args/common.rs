@@ -38,8 +38,16 @@ pub(super) fn server(given: &Given<'_>) -> Result<ServerOptions, Error> {
     if threads.is_some_and(|threads| threads > 1) && !conflict.is_empty() {
         return Err(usage(conflict));
     }
+    let in_callback = given.switch("rxfiltercb");
+    if in_callback && common.multiplexer == Multiplexer::SocketXtreme {
+        return Err(usage("--rxfiltercb conflicts with -F socketxtreme"));
+    }
+    if in_callback && given.has("tls") {
+        return Err(usage("--tls conflicts with --rxfiltercb"));
+    }
     let len = message_len(given, MAX_STREAM_LEN)?;
     Ok(ServerOptions {
+        in_callback,
         common,
         reply: !given.switch("dont-reply"),
         unicast_reply: given.switch("force-unicast-reply"),

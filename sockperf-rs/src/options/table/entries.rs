@@ -13,7 +13,6 @@ const STEADY: &[Mode] = &[UnderLoad, PingPong, Throughput];
 const LATENCY: &[Mode] = &[UnderLoad, PingPong, Playback];
 const SCHEDULED: &[Mode] = &[UnderLoad, Playback];
 
-const EXTRA_API: &str = "it needs libvma's extra API, which sockperf-rs does not use yet";
 const PRELOAD: &str = "preload the library instead: LD_PRELOAD=libvma.so sockperf-rs ...";
 const ONE_SERVER: &str = "one client measures one server; start one client for each";
 
@@ -178,8 +177,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Share the sockets of -f among so many threads [1]"),
     entry(&["cpu-affinity"], None, Required("cpus"), &[Server], Original,
         "Run on these CPUs, a list like 0,2-4"),
-    entry(&["rxfiltercb", "vmarxfiltercb"], None, Switch, &[Server], Refused(EXTRA_API),
-        "Answer in a callback of the receive path (libvma's extra API)"),
+    entry(&["rxfiltercb", "vmarxfiltercb"], None, Switch, &[Server], Original,
+        "Answer where libvma shows messages, before they are received (its extra API); needs libvma"),
     entry(&["force-unicast-reply"], None, Switch, &[Server], Original,
         "Answer requests to a group to their sender alone"),
     entry(&["dont-reply"], None, Switch, &[Server], Original,

@@ -72,6 +72,8 @@ pub(super) const TAG: i16 = -32;
 /// The two are needed one after the other.
 pub(super) const OCTET: i16 = TAG;
 pub(super) const IN_SLOT: i16 = -40;
+/// Nothing else is needed any more.
+pub(super) const DEVICE_TIME: i16 = IN_SLOT;
 pub(super) const V6_PORT_KEY: i16 = -56;
 pub(super) const V6_FLOW_KEY: i16 = -96;
 /// Where several processes have the interface: whose the packet is as far as its flow says, and the

@@ -127,7 +127,7 @@ impl Host {
                 let facts = system.look().ok_or(io::ErrorKind::NotConnected)?;
                 self.follow(&facts)
             }
-            Request::Stamp(stamps) => self.attached.stamp(stamps),
+            Request::Stamp(stamps) => self.attached.stamp(noted(stamps)),
             Request::GiveBack => {
                 self.remove_flows(client);
                 Ok(())
@@ -162,5 +162,13 @@ impl Question {
             message: bytes[..len].to_vec(),
             along: fds.into_iter().next(),
         }))
+    }
+}
+
+/// A broker's program does not ask drivers.
+fn noted(stamps: bool) -> Noted {
+    match stamps {
+        true => Noted::Time,
+        false => Noted::Nothing,
     }
 }

@@ -28,8 +28,8 @@ impl<S: Stack> UdpSocket<S> {
     /// asks or asks no longer, and when there are others.
     pub(in crate::udp) fn follow_wish_for_stamps(&self) {
         self.stamped.become_those(|| {
-            let is_wanted = self.receive.lock().wants.stamp();
-            self.interfaces.iter().filter(move |_| is_wanted)
+            let noted = self.receive.lock().wants.noted();
+            (noted, self.interfaces.iter())
         });
     }
 
@@ -42,13 +42,15 @@ impl<S: Stack> UdpSocket<S> {
         interface: u32,
     ) -> Facts {
         let drops = queue.drops.wrapping_add(queue.kernel_drops);
-        Facts::now(queue.wants, interface, drops, || {
+        Facts::now(queue.wants, interface, drops, |device_times| {
             let from = self
                 .interfaces
                 .iter()
                 .find(|it| it.spec().index == interface);
-            from.and_then(|it| it.age_nsec(received.frame()))
-                .unwrap_or(0)
+            let age = from.and_then(|it| it.age_nsec(received.frame()));
+            let device = from.filter(|_| device_times);
+            let device = device.and_then(|it| it.device_nsec(received.frame()));
+            (age.unwrap_or(0), device.unwrap_or(0))
         })
     }
 

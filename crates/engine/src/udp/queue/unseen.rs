@@ -109,7 +109,7 @@ impl<S: UdpStack> UdpSocket<S> {
         &'static self,
         generation: u32,
         max: usize,
-        give: &mut impl FnMut(payload::Received, SocketAddr),
+        give: &mut impl FnMut(payload::Received, SocketAddr, u64),
     ) -> usize {
         self.unseen.leaves_list();
         let mut queue = self.receive.lock();
@@ -117,13 +117,16 @@ impl<S: UdpStack> UdpSocket<S> {
             return 0;
         }
         let mut count = 0;
-        while count < max
-            && let Some(waiting) = queue.pop()
-        {
+        while count < max {
+            let facts = queue.facts.front();
+            let device_nsec = facts.map_or(0, |facts| facts.device_nsec());
+            let Some(waiting) = queue.pop() else {
+                break;
+            };
             self.count_received(true, waiting.len(), true);
             self.count_latency(waiting.arrived_nsec());
             let source = waiting.source(self.pool);
-            give(waiting.into_payload(self.pool), source);
+            give(waiting.into_payload(self.pool), source, device_nsec);
             count += 1;
         }
         self.queue_changed(&queue);
@@ -192,6 +195,7 @@ impl<S: UdpStack> UdpSocket<S> {
             ready_packets: u32::try_from(ready).unwrap_or(u32::MAX),
             ready_bytes: u32::try_from(octets).unwrap_or(u32::MAX),
             stamp_nsec: facts.map_or(0, |facts| facts.stamp_nsec()),
+            device_nsec: facts.map_or(0, |facts| facts.device_nsec()),
             socket: self.into(),
             generation,
             run,

@@ -8,7 +8,6 @@ fn options_without_effect_are_refused_by_name() {
         "pp --load-xlio=libxlio.so",
         "--load-xlio is not supported: preload",
     );
-    refused("sr --vmarxfiltercb", "--rxfiltercb is not supported");
     for option in OPTIONS {
         let Some(reason) = option.refusal() else {
             continue;
@@ -245,6 +244,10 @@ fn conflicting_options_are_refused() {
         (
             "pp -f x -F x --zcopyread",
             "--zcopyread conflicts with -F socketxtreme",
+        ),
+        (
+            "sr -f x -F x --rxfiltercb",
+            "--rxfiltercb conflicts with -F socketxtreme",
         ),
         ("pp --load-vma=", "'--load-vma' Invalid path:"),
         (
