@@ -31,7 +31,7 @@ pub(crate) fn copy(fd: c_long) -> io::Result<i32> {
         .map(|least| call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least));
     let copy = copies
         .find(Result::is_ok)
-        .unwrap_or(Err(io::ErrorKind::InvalidInput.into()))?;
+        .unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))?;
     Ok(i32::try_from(copy).unwrap_or(-1))
 }
 
