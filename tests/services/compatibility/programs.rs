@@ -9,6 +9,8 @@ pub(crate) struct Program {
     /// A program of its that talks UDP over IPv4 with another machine, and must do so past the
     /// kernel; "": whichever it is.
     pub(crate) accelerated: Option<&'static str>,
+    /// Ends of its connections that go through memory which two processes share, at least.
+    pub(crate) shared_min: usize,
     /// Takes out of its output what differs between two runs.
     pub(crate) normalise: fn(&str) -> String,
 }
@@ -17,6 +19,7 @@ const fn needs(needs: &'static [&'static str]) -> Program {
     Program {
         needs,
         accelerated: None,
+        shared_min: 0,
         normalise: str::to_owned,
     }
 }
@@ -28,6 +31,11 @@ impl Program {
 
     const fn accelerated_in(mut self, program: &'static str) -> Self {
         self.accelerated = Some(program);
+        self
+    }
+
+    const fn shares_memory(mut self, ends_min: usize) -> Self {
+        self.shared_min = ends_min;
         self
     }
 

@@ -120,7 +120,12 @@ impl<S: TcpStack> TcpSocket<S> {
             Step::Again => Answer::Here,
             Step::Leave(reason) => {
                 self.leave_rings(host, reason);
-                Answer::Over(call.handed_over())
+                Answer::Over(match call.done {
+                    0 if self.is_reset.swap(false, Ordering::Relaxed) => {
+                        StreamOutcome::Fail(Errno(libc::ECONNRESET))
+                    }
+                    _ => call.handed_over(),
+                })
             }
         })
     }

@@ -138,8 +138,10 @@ impl<S: TcpStack> TcpSocket<S> {
                 _ => Step::Again,
             };
         }
-        if !incoming.commit(direction, count) {
-            return Step::Again;
+        match incoming.commit(direction, count) {
+            Ok(true) => {}
+            Ok(false) => return Step::Again,
+            Err(Hostile) => return Step::Leave(Reason::Poisoned),
         }
         call.done += count;
         if incoming.owes_room(direction) {

@@ -41,6 +41,8 @@ pub(in crate::tcp) struct Rings<S: Stack> {
     pub(in crate::tcp) incoming: Incoming,
     /// At which tick the kernel was asked whether its connection has ended.
     pub(in crate::tcp) asked_nsec: u64,
+    /// Something was sent after the peer's end.
+    pub(in crate::tcp) is_reset: bool,
 }
 
 /// What follows a step of a call.
