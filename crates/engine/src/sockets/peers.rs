@@ -154,6 +154,13 @@ impl<S: Copy> Peers<S> {
         let _ = self.hear.set(Box::new(hear));
     }
 
+    /// Tells sockets of the news. No lock may be held.
+    pub(crate) fn tell_news(&self) {
+        if let Some(hear) = self.hear.get() {
+            hear();
+        }
+    }
+
     /// Peers are to wake who sleeps.
     fn ask_to_be_woken(&self) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -190,9 +197,7 @@ impl<S: Copy + Send + Sync> PeerNews for Peers<S> {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.ask_to_be_woken();
         }
-        if let Some(hear) = self.hear.get() {
-            hear();
-        }
+        self.tell_news();
     }
 }
 

@@ -134,7 +134,10 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         if flags & libc::MSG_PEEK != 0 {
             return match incoming.look(direction) {
-                Ok(Place::Ring(_)) => Step::Go(StreamOutcome::Done(count)),
+                Ok(Place::Ring(_)) => {
+                    message.received_from_stream(0);
+                    Step::Go(StreamOutcome::Done(count))
+                }
                 _ => Step::Again,
             };
         }
@@ -156,7 +159,10 @@ impl<S: TcpStack> TcpSocket<S> {
         self.counters().rx_bytes.add_contended(count as u64);
         match flags & libc::MSG_WAITALL != 0 && call.done < len {
             true => Step::Again,
-            false => Step::Go(StreamOutcome::Done(call.done)),
+            false => {
+                message.received_from_stream(0);
+                Step::Go(StreamOutcome::Done(call.done))
+            }
         }
     }
 
@@ -200,6 +206,7 @@ impl<S: TcpStack> TcpSocket<S> {
             count
         });
         call.done = done;
+        message.received_from_stream(0);
         let step = match (filled, last) {
             (Err(errno), _) => Step::Go(call.end(errno)),
             (Ok(()), Err(Errno(libc::EAGAIN))) => Step::Nothing,
