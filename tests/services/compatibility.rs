@@ -7,7 +7,6 @@
 mod programs;
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::Path;
 
 use crate::evidence::PastKernel;
@@ -125,9 +124,6 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
     }
     // Only the last way's log is there.
     let shared = seen.log.matches(SHARES_MEMORY).count();
-    if !seen.log.is_empty() {
-        drop(std::io::stderr().write_all(format!("RINGS {shared}\n").as_bytes()));
-    }
     if !seen.log.is_empty() && shared < program.shared_min {
         let _ = writeln!(told, "only {shared} ends of connections share memory");
     }

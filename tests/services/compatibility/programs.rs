@@ -76,7 +76,7 @@ programs! {
     curl: needs(&["curl", "dnsmasq"]).accelerated(),
     ssh: needs(&["sshd", "ssh", "ssh-keygen", "scp", "sftp"]),
     rsync: needs(&["rsync"]),
-    redis: needs(&["redis-server", "redis-benchmark", "redis-cli"]),
+    redis: needs(&["redis-server", "redis-benchmark", "redis-cli"]).shares_memory(20),
     nginx: needs(&["nginx", "curl"]),
     memcached: needs(&["memcached", "python3"]).accelerated(),
     postgres: needs(&["psql", "pgbench"]),
@@ -102,6 +102,10 @@ programs! {
     chrony: needs(&["chronyd"]).accelerated_in("chronyd"),
     unbound: needs(&["unbound", "dig"]).accelerated_in("unbound"),
     knot: needs(&["knotd", "dig"]).accelerated_in("knotd"),
+    within_host: needs(&[
+        "redis-server", "memcached", "iperf3", "nginx", "haproxy", "mosquitto", "mosquitto_sub",
+        "curl", "python3",
+    ]).shares_memory(100),
     // Its child serves, while the parent lives that has opened the sockets.
     nsd: needs(&["nsd", "dig"]).accelerated_in("nsd"),
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),

@@ -106,11 +106,14 @@ impl<S: TcpStack> TcpSocket<S> {
         if let Stage::Shared(rings) = &mut local.stage {
             // As in the kernel's close, what nobody has read resets the connection.
             let is_unread = matches!(rings.place(), Ok(Place::Ring(1..)));
-            rings.close_ours(fd);
-            if is_unread && self.has_own_number() {
+            let resets = is_unread && self.has_own_number();
+            if resets {
+                // First: the peer sends nothing into the reset, whose error is its program's.
                 reset_at_close(fd);
                 rings.refuse();
-            } else {
+            }
+            rings.close_ours(fd);
+            if !resets {
                 rings.ask_for_kernel();
             }
         }
