@@ -115,6 +115,14 @@ impl<S: TcpStack> TcpSocket<S> {
         let fd = self.fd();
         let mut failed = None;
         let done = call.done;
+        // Of a call that has done a part an error is the next one's.
+        let is_over = || {
+            let ready = sys::poll_one(fd, libc::POLLOUT).unwrap_or(0);
+            ready & (libc::POLLERR | libc::POLLHUP) != 0
+        };
+        if done > 0 && is_over() {
+            return Answer::Over(StreamOutcome::Done(done));
+        }
         let mut send = |data: &[u8]| {
             let is_last = call.done + data.len() == len;
             let more = match is_last {
