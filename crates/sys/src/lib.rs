@@ -143,19 +143,6 @@ pub unsafe fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> Re
     check(unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) }).map(|len| len as usize)
 }
 
-/// Sends the application's buffers by the kernel's socket.
-///
-/// # Safety
-/// `message` and what it points at must be valid for `sendmsg(2)`.
-pub unsafe fn sendmsg(
-    fd: c_int,
-    message: *const libc::msghdr,
-    flags: c_int,
-) -> Result<usize, Errno> {
-    // SAFETY: the caller's promise is that of sendmsg(2).
-    check(unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) }).map(|len| len as usize)
-}
-
 /// Local address of a socket; `None` if it is of another family than IPv4 and IPv6.
 pub fn local_address(fd: c_int) -> Result<Option<SocketAddr>, Errno> {
     address(libc::SYS_getsockname, fd)

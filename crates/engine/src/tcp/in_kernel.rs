@@ -170,7 +170,7 @@ impl<S: TcpStack> TcpSocket<S> {
     ) -> Answer {
         let kernels = flags & libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the header is the application's (contract of `Message`).
-        let sent = unsafe { sys::sendmsg(self.fd(), header, kernels) };
+        let sent = unsafe { streams::sendmsg(self.fd(), header, kernels) };
         if let Ok(count) = sent {
             call.done = count;
         }

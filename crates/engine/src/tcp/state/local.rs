@@ -128,7 +128,7 @@ impl<S: Stack> Local<S> {
             Ok(Place::Ring(0)) if !rings.peer.is_gone() => 0,
             // The next call finds out what to do.
             Ok(Place::Ring(_)) | Err(Hostile) => events::IN,
-            // Whoever hears that it is over gives the connection to the kernel, which says the rest.
+            // Whoever hears of its end gives the connection to the kernel, which says the rest.
             Ok(Place::Kernel) => 0,
         };
         if rings.are_open() && rings.room() != Ok(0) {
