@@ -6,7 +6,7 @@ use links::reason::Reason;
 
 use libc::c_int;
 use shm::{Hostile, Place};
-use sys::Errno;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -197,6 +197,11 @@ impl<S: TcpStack> TcpSocket<S> {
             return (Step::Go(StreamOutcome::Kernel), 0);
         };
         let (fd, before) = (self.fd(), call.done);
+        let ready = sys::poll_one(fd, libc::POLLIN).unwrap_or(0);
+        // Of a call that has done a part an error is the next one's.
+        if before > 0 && ready & libc::POLLERR != 0 && streams::readable_len(fd) == 0 {
+            return (Step::Go(StreamOutcome::Done(before)), 0);
+        }
         let mut done = before;
         let mut last = Ok(1);
         let filled = message.fill(before, usize::MAX, |room| {
