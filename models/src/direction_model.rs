@@ -42,7 +42,8 @@ impl Connection {
         match incoming.look(&self.direction).unwrap() {
             Place::Kernel => (0, true),
             Place::Ring(readable) => {
-                let is_taken = readable > 0 && incoming.commit(&self.direction, readable);
+                let is_taken =
+                    readable > 0 && incoming.commit(&self.direction, readable) == Ok(true);
                 (if is_taken { readable as u64 } else { 0 }, false)
             }
         }

@@ -23,14 +23,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ECHO = 1, CLOSE_UNREAD, HALF, SINK, SOURCE, DIE, LATE };
+enum { ECHO = 1, CLOSE_UNREAD, HALF, SINK, SOURCE, DIE, LATE, WHO };
 
 struct request {
     uint32_t what;
     uint32_t count;
 };
 
+static int only_echoes;
+
 static void fail(const char *what) {
+    // The end of one connection, where others go on.
+    if (only_echoes)
+        pthread_exit(NULL);
     printf("%s: %s\n", what, strerror(errno));
     exit(1);
 }
@@ -80,6 +85,9 @@ static void *serve_one(void *argument) {
     struct request request;
     char buffer[8192];
     while (receive_all(fd, &request, sizeof request) == sizeof request) {
+        // Of what a hostile client makes of its requests some would be obeyed.
+        if (only_echoes && request.what != ECHO)
+            break;
         switch (request.what) {
         case ECHO:
             for (uint32_t left = request.count; left > 0;) {
@@ -129,9 +137,14 @@ static void *serve_one(void *argument) {
         }
         case DIE:
             send_all(fd, "last", 4);
-            pause_msec(20);
+            pause_msec(request.count);
             raise(SIGKILL);
             break;
+        case WHO: {
+            int32_t pid = getpid();
+            send_all(fd, &pid, sizeof pid);
+            break;
+        }
         case LATE:
             pause_msec(request.count);
             send_all(fd, "late", 4);
@@ -387,13 +400,218 @@ static void closed(int fd) {
 
 static void death(int fd) {
     char buffer[16];
-    ask(fd, DIE, 0);
+    ask(fd, DIE, 20);
     struct pollfd polled = {.fd = fd, .events = POLLIN | POLLRDHUP};
     printf("poll %d\n", poll(&polled, 1, 2000));
     printf("last %zu %.4s\n", receive_all(fd, buffer, 4), buffer);
     polled.revents = 0;
     printf("poll %d %x\n", poll(&polled, 1, 2000), polled.revents);
     printf("end %zd\n", recv(fd, buffer, 1, 0));
+}
+
+// The server is killed with octets that it has not read.
+static void death_unread(int fd) {
+    char buffer[1000] = {0};
+    ask(fd, DIE, 100);
+    pause_msec(30);
+    send_all(fd, buffer, sizeof buffer);
+    printf("last %zu %.4s\n", receive_all(fd, buffer, 4), buffer);
+    say_count("reset", recv(fd, buffer, 1, 0));
+    say_count("end", recv(fd, buffer, 1, 0));
+    say_count("send", send(fd, "x", 1, MSG_NOSIGNAL));
+}
+
+// The same, seen by a call that sends, before what the server has said is read.
+static void death_seen_by_sender(int fd) {
+    char buffer[1000] = {0};
+    ask(fd, DIE, 100);
+    pause_msec(30);
+    send_all(fd, buffer, sizeof buffer);
+    pause_msec(250);
+    say_count("reset", send(fd, "x", 1, MSG_NOSIGNAL));
+    say_count("send", send(fd, "x", 1, MSG_NOSIGNAL));
+    printf("last %zu %.4s\n", receive_all(fd, buffer, 4), buffer);
+    say_count("end", recv(fd, buffer, 1, 0));
+}
+
+static int32_t server_pid(int fd) {
+    int32_t pid = 0;
+    ask(fd, WHO, 0);
+    receive_all(fd, &pid, sizeof pid);
+    return pid;
+}
+
+static void *lets_it_go_on(void *pid) {
+    pause_msec(400);
+    kill((pid_t)(intptr_t)pid, SIGCONT);
+    return NULL;
+}
+
+static pthread_t stop_a_while(int32_t pid) {
+    pthread_t thread;
+    kill(pid, SIGSTOP);
+    pthread_create(&thread, NULL, lets_it_go_on, (void *)(intptr_t)pid);
+    return thread;
+}
+
+// The server is stopped while the connection goes to the kernel, with octets that nobody has read.
+static void stopped(int fd) {
+    char buffer[4];
+    int32_t pid = server_pid(fd);
+    ask(fd, LATE, 0);
+    pause_msec(30);
+    pthread_t thread = stop_a_while(pid);
+    printf("shutdown %d\n", shutdown(fd, SHUT_WR));
+    printf("late %zu %.4s\n", receive_all(fd, buffer, 4), buffer);
+    say_count("end", recv(fd, buffer, 1, 0));
+    pthread_join(thread, NULL);
+}
+
+// The same with octets that it has not read.
+static void stopped_behind(int fd) {
+    static char buffer[8000];
+    const uint32_t total = 800000;
+    uint64_t position = 0;
+    int32_t pid = server_pid(fd);
+    pthread_t thread = 0;
+    ask(fd, SINK, total);
+    while (position < total) {
+        for (size_t i = 0; i < sizeof buffer; i++)
+            buffer[i] = (char)octet(position++);
+        if (position == total / 2)
+            thread = stop_a_while(pid);
+        send_all(fd, buffer, sizeof buffer);
+    }
+    shutdown(fd, SHUT_WR);
+    char answer = '-';
+    printf("answer %zu", receive_all(fd, &answer, 1));
+    printf(" %c\n", answer);
+    pthread_join(thread, NULL);
+}
+
+static void *forks(void *nothing) {
+    for (int i = 0; i < 60; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (i % 2)
+                execl("/bin/true", "true", NULL);
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        pause_msec(3);
+    }
+    return nothing;
+}
+
+// Children come and go, and programs are executed, while octets go both ways.
+static void busy_forks(int fd) {
+    uint64_t position = 0;
+    pthread_t thread;
+    pthread_create(&thread, NULL, forks, NULL);
+    for (int i = 0; i < 400; i++)
+        echo(fd, 1 + (size_t)i * 7 % 4000, &position);
+    pthread_join(thread, NULL);
+    printf("echoes right\n");
+}
+
+// Memory that the processes share, spoiled at random: its process is the last to be asked whether it survives that.
+static struct {
+    uint64_t seed;
+    volatile int is_over;
+} spoiling;
+
+static void spoil(uint8_t *arena, size_t len) {
+    uint64_t random = spoiling.seed;
+    while (!spoiling.is_over) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        // The doorbells, or the lines that writers and readers have, or the octets.
+        size_t slot = random >> 8 & 3, offset = 0;
+        slot = random >> 10 & 1 ? slot : 512 + slot;
+        size_t at_slot = 8192 + slot * (4096 + 2 * 65536);
+        switch (random & 7) {
+        case 0:
+            offset = (random >> 16) % 8192;
+            break;
+        case 1:
+            offset = at_slot + (random >> 16) % (4096 + 2 * 65536);
+            break;
+        default:
+            offset = at_slot + (random >> 16) % 256;
+        }
+        offset &= ~7ull;
+        if (offset + 8 > len)
+            continue;
+        uint64_t *word = (uint64_t *)(arena + offset);
+        switch (random >> 4 & 7) {
+        case 0:
+            __atomic_store_n(word, random, __ATOMIC_RELAXED);
+            break;
+        case 1:
+            __atomic_store_n(word, random >> 60, __ATOMIC_RELAXED);
+            break;
+        case 2:
+            __atomic_fetch_xor(word, 1ull << 63, __ATOMIC_RELAXED);
+            break;
+        case 3:
+            __atomic_fetch_add(word, (random >> 40 & 0xffff) - 0x8000, __ATOMIC_RELAXED);
+            break;
+        case 4:
+            __atomic_fetch_add(word, 1ull << 32, __ATOMIC_RELAXED);
+            break;
+        default:
+            __atomic_fetch_add(word, (random >> 40 & 3) - 1, __ATOMIC_RELAXED);
+        }
+        if ((random >> 50 & 63) == 0)
+            pause_msec(1);
+    }
+    _exit(0);
+}
+
+static void *spoils(void *nothing) {
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned long from, to;
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "memfd:vma-streams") && sscanf(line, "%lx-%lx", &from, &to) == 2) {
+            printf("spoils\n");
+            fflush(stdout);
+            spoil((uint8_t *)from, to - from);
+        }
+    printf("no memory is shared\n");
+    exit(1);
+    return nothing;
+}
+
+// Whatever comes of it: the server is to live on, and other clients see nothing of it. The seed is in the environment.
+static void hostile(int fd) {
+    static char buffer[70000];
+    pthread_t thread;
+    const char *seed = getenv("SEED");
+    spoiling.seed = 0x9e3779b97f4a7c15ull * (uint64_t)(1 + (seed ? atoi(seed) : 0));
+    pthread_create(&thread, NULL, spoils, NULL);
+    struct sockaddr_in peer;
+    socklen_t len = sizeof peer;
+    getpeername(fd, (void *)&peer, &len);
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    do {
+        struct timeval time = {0, 2000};
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+        for (int i = 0; i < 100; i++) {
+            struct request request = {ECHO, 1 + (uint32_t)i * 331 % 3000};
+            if (send(fd, &request, sizeof request, MSG_NOSIGNAL) < 0 || send(fd, buffer, request.count, MSG_NOSIGNAL) < 0 ||
+                recv(fd, buffer, sizeof buffer, 0) <= 0)
+                break;
+        }
+        close(fd);
+        fd = at_port(ntohs(peer.sin_port), &peer);
+        if (connect(fd, (void *)&peer, sizeof peer) != 0)
+            break;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begun.tv_sec < 3);
+    spoiling.is_over = 1;
+    pthread_join(thread, NULL);
 }
 
 // A child has the connection, too, and goes on with it.
@@ -438,10 +656,12 @@ static const struct {
     {"echoes", echoes}, {"bulk", bulk},     {"events", events}, {"edges", edges},
     {"semantics", semantics}, {"half", half}, {"own_half", own_half}, {"unread", unread},
     {"closed", closed}, {"death", death},   {"forked", forked}, {"out_of_band", out_of_band},
-    {"stays", stays},
+    {"stays", stays},       {"death_unread", death_unread}, {"death_seen_by_sender", death_seen_by_sender},
+    {"stopped", stopped},   {"stopped_behind", stopped_behind}, {"busy_forks", busy_forks}, {"hostile", hostile},
 };
 
 int main(int argc, char **argv) {
+    only_echoes = getenv("ONLY_ECHOES") != NULL;
     if (argc >= 2 && strcmp(argv[1], "serve") == 0)
         serve();
     if (argc < 4)

@@ -4,6 +4,7 @@
 #define STREAM_CASE_H
 
 #include "listening.h"
+#include "within_host.h"
 #include <netinet/tcp.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -45,6 +46,7 @@ UNUSED static int accepted(int listener)
     set_timeouts(fd, 20000);
     await_octets(fd, 1);
     must(read(fd, &first, 1) == 1 && first == 'c', "the first octet", __LINE__);
+    warm(fd);
     return fd;
 }
 
@@ -55,6 +57,7 @@ UNUSED static int connected(void)
     MUST(fd);
     MUST(connect(fd, generic(&peer), sizeof peer));
     set_timeouts(fd, 20000);
+    warm(fd);
     return fd;
 }
 

@@ -91,8 +91,57 @@ fn ends_are_those_of_the_kernel() {
 }
 
 #[test]
+fn a_killed_peer_resets_what_it_has_not_read() {
+    ["death_unread", "death_seen_by_sender"]
+        .into_iter()
+        .for_each(compare);
+}
+
+#[test]
+fn a_stopped_peer_loses_nothing() {
+    ["stopped", "stopped_behind"].into_iter().for_each(compare);
+}
+
+#[test]
 fn a_child_goes_on_with_the_connection() {
-    compare("forked");
+    ["forked", "busy_forks"].into_iter().for_each(compare);
+}
+
+/// A client that writes anything anywhere in the memory, while octets go through it, spoils nobody
+/// else's connections, and ends no thread of the server and holds none.
+#[test]
+fn a_hostile_peer_spoils_its_own_connections_only() {
+    let program = c_program("same_host");
+    let mut serves = command(&program, true, true);
+    serves.env("ONLY_ECHOES", "1");
+    let mut server = Server::start(serves);
+    let pid = server.process.process().pid();
+    let threads = || {
+        let tasks = format!("/proc/{pid}/task");
+        std::fs::read_dir(tasks).map_or(0, Iterator::count)
+    };
+    let ask = |case: &str| {
+        let mut client = command(&program, true, true);
+        client.args(["ask", &server.port, case]);
+        client
+    };
+    assert_eq!(ask("echoes").output().unwrap().stdout, b"echoes right\n");
+    let before = threads();
+    for seed in 0..4 {
+        let hostile = ask("hostile")
+            .env("SEED", seed.to_string())
+            .stdout(Stdio::piped())
+            .spawn();
+        let honest = ask("echoes").output().unwrap();
+        assert_eq!(honest.stdout, b"echoes right\n", "{honest:?}");
+        let hostile = hostile.unwrap().wait_with_output().unwrap();
+        assert_eq!(hostile.stdout, b"spoils\n", "{hostile:?}");
+    }
+    assert_eq!(ask("echoes").output().unwrap().stdout, b"echoes right\n");
+    let is_free = eventually(SOON, || threads() <= before);
+    assert!(is_free, "{} threads, {before} before", threads());
+    let log = server.process.process().stderr();
+    assert!(!log.contains("panic"), "{log}");
 }
 
 /// The server's connections while one stays, with both ends or the server alone preloaded.

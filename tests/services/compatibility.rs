@@ -20,6 +20,9 @@ const PROGRAMS_MIN: usize = 25;
 /// Datagrams past the kernel that a program which talks UDP over IPv4 has at least.
 const ACCELERATED_DATAGRAMS_MIN: u64 = 2;
 
+/// What the log says of an end of a connection that goes through memory.
+const SHARES_MEMORY: &str = "through memory that the peer shares";
+
 /// A way to run with the library.
 struct Way {
     name: &'static str,
@@ -40,8 +43,8 @@ const WAYS: [Way; 3] = [
         quiet: true,
     },
     Way {
-        name: "a debug log in a file",
-        environment: &[("VMA_TRACELEVEL", "debug")],
+        name: "connections within the host through memory, a debug log in a file",
+        environment: &[("VMA_TRACELEVEL", "debug"), ("VMA_SHM", "1")],
         quiet: true,
     },
 ];
@@ -118,6 +121,11 @@ fn judge(program: &Program, way: &Way, bare: &Finished, seen: &Run) -> String {
                 "too few datagrams past the kernel: {datagrams:?}; {packets} packets"
             );
         }
+    }
+    // Only the last way's log is there.
+    let shared = seen.log.matches(SHARES_MEMORY).count();
+    if !seen.log.is_empty() && shared < program.shared_min {
+        let _ = writeln!(told, "only {shared} ends of connections share memory");
     }
     if !seen.left_over.is_empty() {
         let _ = writeln!(told, "left behind: {:?}", seen.left_over);

@@ -22,3 +22,4 @@ mod stream_transfers;
 mod streams;
 mod tcp_safety;
 mod verbs;
+mod within_host;

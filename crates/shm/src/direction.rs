@@ -330,7 +330,11 @@ impl Incoming {
             self.head = reader.head.load(Ordering::Acquire) & !CLOSED;
             self.is_open = true;
         }
-        if reader.head.load(Ordering::Acquire) & CLOSED != 0 {
+        let head = reader.head.load(Ordering::Acquire);
+        if head & !CLOSED != self.head {
+            return Err(Hostile);
+        }
+        if head & CLOSED != 0 {
             self.is_open = false;
             self.acknowledge(direction);
             return Ok(Place::Kernel);
@@ -343,8 +347,9 @@ impl Incoming {
     }
 
     fn acknowledge(&mut self, direction: &Direction) {
-        self.seen += 2;
-        direction.reader.ack.store(self.seen + 1, Ordering::Release);
+        self.seen = self.seen.wrapping_add(2);
+        let ack = self.seen.wrapping_add(1);
+        direction.reader.ack.store(ack, Ordering::Release);
     }
 
     /// Where in the ring the octet is that follows `after` others, and how many follow it without a
@@ -358,7 +363,7 @@ impl Incoming {
     /// Takes so many octets out of the ring. `false`: the writer has closed it meanwhile, and they
     /// come through the kernel.
     #[inline]
-    pub fn commit(&mut self, direction: &Direction, count: usize) -> bool {
+    pub fn commit(&mut self, direction: &Direction, count: usize) -> Result<bool, Hostile> {
         let next = self.head.wrapping_add(count as u64);
         let taken = direction.reader.head.compare_exchange(
             self.head,
@@ -366,10 +371,13 @@ impl Incoming {
             Ordering::SeqCst,
             Ordering::Relaxed,
         );
-        if taken.is_ok() {
-            self.head = next;
+        match taken {
+            Ok(_) => self.head = next,
+            // Else a reader would try for ever.
+            Err(head) if head != self.head | CLOSED => return Err(Hostile),
+            Err(_) => {}
         }
-        taken.is_ok()
+        Ok(taken.is_ok())
     }
 
     /// Whether the writer is to be told that there is room: it waits for that, and half of the ring

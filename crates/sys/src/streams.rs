@@ -308,6 +308,19 @@ pub fn send(fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, Errno> {
         .map(|count| count as usize)
 }
 
+/// Sends the application's buffers by the kernel's socket.
+///
+/// # Safety
+/// `message` and what it points at must be valid for `sendmsg(2)`.
+pub unsafe fn sendmsg(
+    fd: c_int,
+    message: *const libc::msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise is that of sendmsg(2).
+    check(unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) }).map(|len| len as usize)
+}
+
 /// What one call puts into a queue: one that is repaired takes it as one packet.
 const PIECE: usize = 1 << 14;
 

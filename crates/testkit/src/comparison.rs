@@ -152,6 +152,11 @@ impl Comparison {
         })
     }
 
+    /// What the compared program is told by its environment.
+    pub fn told(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.told.iter().copied()
+    }
+
     /// Runs `program` on the kernel.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use libc::{c_int, c_void, iovec, msghdr, ssize_t};
+use libc::{c_int, c_short, c_void, iovec, msghdr, pollfd, ssize_t, timespec};
 
 use crate::guard::{errno, set_errno};
 use crate::real;
@@ -19,7 +19,13 @@ pub(super) unsafe fn receive(fd: c_int, header: &msghdr, flags: c_int, done: ssi
         // It waited for a few more octets (`SO_RCVLOWAT`) than it has.
         return done;
     }
+    let flags = flags & !libc::MSG_WAITALL | libc::MSG_DONTWAIT;
     let receive = |rest: &mut msghdr, _| {
+        let ready = waits(fd, libc::POLLIN, libc::SO_RCVTIMEO);
+        // An error is the next call's.
+        if ready == 0 || ready & libc::POLLERR != 0 && !has_octets(fd) {
+            return 0;
+        }
         // SAFETY: the buffers are the caller's.
         unsafe { real::recvmsg(fd, rest, flags) }
     };
@@ -34,15 +40,61 @@ pub(super) unsafe fn receive(fd: c_int, header: &msghdr, flags: c_int, done: ssi
 #[cold]
 pub(super) unsafe fn send(fd: c_int, header: &msghdr, flags: c_int, done: ssize_t) -> ssize_t {
     let send = |rest: &mut msghdr, is_last: bool| {
+        let ready = waits(fd, libc::POLLOUT, libc::SO_SNDTIMEO);
+        if ready == 0 || ready & (libc::POLLERR | libc::POLLHUP) != 0 {
+            return 0;
+        }
         let flags = match is_last {
-            true => flags,
-            false => flags & !(libc::MSG_OOB | libc::MSG_EOR) | libc::MSG_MORE,
+            true => flags | libc::MSG_DONTWAIT,
+            false => {
+                (flags | libc::MSG_DONTWAIT) & !(libc::MSG_OOB | libc::MSG_EOR) | libc::MSG_MORE
+            }
         };
         // SAFETY: the buffers are the caller's. Of a call that has sent something no signal tells.
         unsafe { real::sendmsg(fd, rest, flags | libc::MSG_NOSIGNAL) }
     };
     // SAFETY: the caller's promise.
     unsafe { go_on(header, done, send) }
+}
+
+/// Whether there is something to read in front of an error.
+fn has_octets(fd: c_int) -> bool {
+    let mut len: c_int = 0;
+    // SAFETY: the argument is a place for an integer.
+    let asked = unsafe { real::ioctl(fd, libc::FIONREAD, (&raw mut len).cast()) };
+    asked == 0 && len > 0
+}
+
+/// Waits as the kernel's call would, as long as an option says. Returns what the socket is ready
+/// for. A cancellation point.
+fn waits(fd: c_int, events: c_short, option: c_int) -> c_short {
+    let mut timeval = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let mut len = size_of::<libc::timeval>() as libc::socklen_t;
+    let place = (&raw mut timeval).cast::<c_void>();
+    // SAFETY: the place and its length are here.
+    let _ = unsafe { real::getsockopt(fd, libc::SOL_SOCKET, option, place, &raw mut len) };
+    let (sec, usec) = (timeval.tv_sec, timeval.tv_usec);
+    let timeout = timespec {
+        tv_sec: sec,
+        tv_nsec: usec * 1000,
+    };
+    let timeout = match (sec, usec) {
+        (0, 0) => ptr::null(),
+        _ => ptr::from_ref(&timeout),
+    };
+    let mut polled = pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: all of it is here, or null.
+    match unsafe { real::ppoll(&raw mut polled, 1, timeout, ptr::null()) } {
+        1.. => polled.revents,
+        _ => 0,
+    }
 }
 
 /// Has `call` do what is behind the first `done` octets: what is left of a buffer, and then the
@@ -84,14 +136,12 @@ unsafe fn go_on(
             false => (parts, count),
         };
         let more = call(&mut rest, !is_cut || count == 1);
-        if more > 0 {
-            done += more;
-        }
-        if !is_cut || usize::try_from(more) != Ok(cut.iov_len) {
+        if more <= 0 {
             break;
         }
-        skip = 0;
-        (parts, count) = (parts.wrapping_add(1), count - 1);
+        done += more;
+        (parts, count) = (header.msg_iov, header.msg_iovlen);
+        skip = done.unsigned_abs();
     }
     set_errno(saved);
     done

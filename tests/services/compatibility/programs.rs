@@ -9,6 +9,8 @@ pub(crate) struct Program {
     /// A program of its that talks UDP over IPv4 with another machine, and must do so past the
     /// kernel; "": whichever it is.
     pub(crate) accelerated: Option<&'static str>,
+    /// Ends of its connections that go through memory which two processes share, at least.
+    pub(crate) shared_min: usize,
     /// Takes out of its output what differs between two runs.
     pub(crate) normalise: fn(&str) -> String,
 }
@@ -17,6 +19,7 @@ const fn needs(needs: &'static [&'static str]) -> Program {
     Program {
         needs,
         accelerated: None,
+        shared_min: 0,
         normalise: str::to_owned,
     }
 }
@@ -28,6 +31,11 @@ impl Program {
 
     const fn accelerated_in(mut self, program: &'static str) -> Self {
         self.accelerated = Some(program);
+        self
+    }
+
+    const fn shares_memory(mut self, ends_min: usize) -> Self {
+        self.shared_min = ends_min;
         self
     }
 
@@ -68,7 +76,7 @@ programs! {
     curl: needs(&["curl", "dnsmasq"]).accelerated(),
     ssh: needs(&["sshd", "ssh", "ssh-keygen", "scp", "sftp"]),
     rsync: needs(&["rsync"]),
-    redis: needs(&["redis-server", "redis-benchmark", "redis-cli"]),
+    redis: needs(&["redis-server", "redis-benchmark", "redis-cli"]).shares_memory(20),
     nginx: needs(&["nginx", "curl"]),
     memcached: needs(&["memcached", "python3"]).accelerated(),
     postgres: needs(&["psql", "pgbench"]),
@@ -94,6 +102,10 @@ programs! {
     chrony: needs(&["chronyd"]).accelerated_in("chronyd"),
     unbound: needs(&["unbound", "dig"]).accelerated_in("unbound"),
     knot: needs(&["knotd", "dig"]).accelerated_in("knotd"),
+    within_host: needs(&[
+        "redis-server", "memcached", "iperf3", "nginx", "haproxy", "mosquitto", "mosquitto_sub",
+        "curl", "python3",
+    ]).shares_memory(100),
     // Its child serves, while the parent lives that has opened the sockets.
     nsd: needs(&["nsd", "dig"]).accelerated_in("nsd"),
     dnsmasq_daemon: needs(&["dnsmasq", "dig"]).accelerated_in("dnsmasq"),

@@ -43,6 +43,7 @@ pub(super) struct SameHost<B: Backend> {
 
 impl<B: Backend> SameHost<B> {
     pub(super) fn new(engine: &'static Engine<B>) -> Self {
+        engine.peers.heard_by(|| engine.hear_peers());
         Self {
             engine,
             user: sys::users().map_or(0, |[_, effective, _]| effective),

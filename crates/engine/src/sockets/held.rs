@@ -11,6 +11,7 @@ use std::sync::Arc;
 use links::wait::{WaitQueue, Waiter, woken_here};
 use links::watch::Rings;
 
+use crate::sockets::peers::PeerNews;
 use crate::sockets::seats::Seat;
 
 /// So often in a row another thread has received what has woken the leader: it is no use.
@@ -25,6 +26,8 @@ pub(crate) struct Held {
     pub(crate) led: Vec<&'static dyn Rings>,
     pub(crate) followed: Vec<&'static dyn Rings>,
     pub(crate) seat: Option<Seat>,
+    /// By whose news it is woken, too.
+    pub(crate) peers: Option<&'static dyn PeerNews>,
 }
 
 impl Held {
@@ -40,6 +43,9 @@ impl Held {
         }
         if let Some(waiter) = self.waiter {
             Waiter::give(waiter, is_readable);
+        }
+        if let Some(peers) = self.peers {
+            peers.awakes();
         }
         self.led.iter().for_each(|rings| rings.lead().leave());
         self.followed.iter().for_each(|rings| rings.lead().parts());

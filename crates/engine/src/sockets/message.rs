@@ -98,6 +98,11 @@ impl<'a> Message<'a> {
         self.header
     }
 
+    /// For a system call that sends the message, if it has several buffers.
+    pub(crate) fn header_of_parts(&self) -> Option<*const libc::msghdr> {
+        (self.header.msg_iovlen > 1).then_some(std::ptr::from_ref(&*self.header))
+    }
+
     /// Whether the call asks for or carries control data.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use descriptors::OwnDescriptor;
@@ -27,6 +27,19 @@ pub(crate) enum PeerRequest<S> {
     Forget(shm::Key),
 }
 
+/// What sleepers are told by processes that memory is shared with. All of them watch one eventfd:
+/// whoever empties it hears the news for all.
+pub(crate) trait PeerNews: fmt::Debug + Sync {
+    /// A thread is about to sleep, and takes the news once more after this.
+    fn sleeps(&self);
+
+    /// It does not sleep any more.
+    fn awakes(&self);
+
+    /// It has emptied the eventfd. No lock may be held.
+    fn hear(&self);
+}
+
 /// The processes that memory is shared with.
 pub(crate) struct Peers<S> {
     /// A connection may come to have one.
@@ -36,6 +49,10 @@ pub(crate) struct Peers<S> {
     known: RwLock<Vec<Arc<Peer<S>>>>,
     /// By which all of them wake threads of this process that sleep.
     wake: OnceLock<OwnDescriptor>,
+    /// Threads that do.
+    sleepers: AtomicU32,
+    /// Tells sockets of the news.
+    hear: OnceLock<Box<dyn Fn() + Send + Sync>>,
     requests: Mutex<Vec<PeerRequest<S>>>,
     internal_thread: Arc<InternalThread>,
 }
@@ -47,6 +64,8 @@ impl<S: Copy> Peers<S> {
             is_active: AtomicBool::new(false),
             known: RwLock::default(),
             wake: OnceLock::new(),
+            sleepers: AtomicU32::new(0),
+            hear: OnceLock::new(),
             requests: Mutex::default(),
             internal_thread,
         }
@@ -130,14 +149,24 @@ impl<S: Copy> Peers<S> {
         }
     }
 
-    /// A thread is about to sleep, and takes the news once more after this.
-    pub(crate) fn sleeps(&self) {
-        if self.is_active() {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            known
-                .iter()
-                .for_each(|peer| peer.arena.doorbell(peer.side).sleeps());
+    /// The news are told by this from here on.
+    pub(crate) fn heard_by(&self, hear: impl Fn() + Send + Sync + 'static) {
+        let _ = self.hear.set(Box::new(hear));
+    }
+
+    /// Tells sockets of the news. No lock may be held.
+    pub(crate) fn tell_news(&self) {
+        if let Some(hear) = self.hear.get() {
+            hear();
         }
+    }
+
+    /// Peers are to wake who sleeps.
+    fn ask_to_be_woken(&self) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known
+            .iter()
+            .for_each(|peer| peer.arena.doorbell(peer.side).sleeps());
     }
 
     /// Asks the internal thread for something.
@@ -149,6 +178,26 @@ impl<S: Copy> Peers<S> {
     /// In the internal thread: what it is asked for.
     pub(crate) fn requests(&self) -> Vec<PeerRequest<S>> {
         std::mem::take(&mut *lock(&self.requests))
+    }
+}
+
+impl<S: Copy + Send + Sync> PeerNews for Peers<S> {
+    fn sleeps(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        self.ask_to_be_woken();
+    }
+
+    fn awakes(&self) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn hear(&self) {
+        // Others may not have seen that it rang, and a peer that has woken somebody does not do so
+        // again.
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.ask_to_be_woken();
+        }
+        self.tell_news();
     }
 }
 

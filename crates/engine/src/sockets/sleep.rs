@@ -23,7 +23,7 @@ use crate::cpu_sharing;
 use crate::sockets::held::{self, Held};
 use crate::sockets::interrupt;
 use crate::sockets::kernel_socket::KernelSocket;
-use crate::sockets::peers::Peers;
+use crate::sockets::peers::{PeerNews, Peers};
 use crate::sockets::seats::{self, Kernels, Seen};
 use crate::sockets::socket::SocketCore;
 use crate::sockets::stack::Stack;
@@ -59,7 +59,7 @@ pub struct Sleep {
     /// The kernel has said of each descriptor what it is ready for.
     is_polled: bool,
     /// By which processes wake the thread that memory is shared with.
-    peers: Option<c_int>,
+    peers: Option<(c_int, &'static dyn PeerNews)>,
 }
 
 /// What a thread that has slept has to look at.
@@ -147,11 +147,8 @@ impl Sleep {
 
     /// Also wakes when a process has news that memory is shared with. To be said last before
     /// [`settle`](Self::settle).
-    pub(crate) fn watch_peers<S: Copy>(&mut self, peers: &Peers<S>) {
-        self.peers = peers.wake_fd();
-        if self.peers.is_some() {
-            peers.sleeps();
-        }
+    pub(crate) fn watch_peers<S: Stack>(&mut self, peers: &'static Peers<S>) {
+        self.peers = peers.wake_fd().map(|fd| (fd, peers as &dyn PeerNews));
     }
 
     fn register<S: Stack>(
@@ -192,9 +189,14 @@ impl Sleep {
                 held.queues.push(registered.sleepers);
             }
         }
+        if let Some((_, peers)) = self.peers {
+            peers.sleeps();
+            held.peers = Some(peers);
+        }
         let follows = !held.followed.is_empty();
         if self.seat.is_none() {
-            let wakers = self.waiter.into_iter().chain(self.peers);
+            let peers = self.peers.map(|(fd, _)| fd);
+            let wakers = self.waiter.into_iter().chain(peers);
             for fd in wakers.chain(interrupt::wakes_all()) {
                 self.push(fd, libc::POLLIN);
             }
@@ -312,10 +314,9 @@ impl Sleep {
                 kernel_socket.readable_hint.store(true, Ordering::Relaxed);
             }
         }
-        if let Some(peers) = self.peers
-            && is_ready(&self.fds, peers)
-        {
-            sys::drain_eventfd(peers);
+        let peers = self.peers.filter(|(fd, _)| is_ready(&self.fds, *fd));
+        if let Some((fd, _)) = peers {
+            sys::drain_eventfd(fd);
         }
         let by_device = self.count_wake_ups();
         let kernel = match self.seen {
@@ -333,6 +334,9 @@ impl Sleep {
         let held = ManuallyDrop::into_inner(self.held);
         if let Some(held) = held.or_else(held::take) {
             held.give_back(is_readable);
+        }
+        if let Some((_, peers)) = peers {
+            peers.hear();
         }
         drop(ManuallyDrop::into_inner(self.registered));
         drop(ManuallyDrop::into_inner(self.rings));
@@ -360,7 +364,7 @@ impl Sleep {
     fn is_kernels(&self, polled: &libc::pollfd) -> bool {
         polled.revents != 0
             && Some(polled.fd) != self.waiter
-            && Some(polled.fd) != self.peers
+            && self.peers.is_none_or(|(fd, _)| polled.fd != fd)
             && !self.devices.iter().any(|(fd, _)| *fd == polled.fd)
     }
 }

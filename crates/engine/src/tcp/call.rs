@@ -370,6 +370,9 @@ impl<S: TcpStack> TcpSocket<S> {
         sleep.settle(again);
         self.recall_from_descendants();
         self.interfaces.poll_all_rings();
+        if is_local {
+            self.globals.peers.tell_news();
+        }
         let is_ready = match call.peeked {
             0 => self.look() & (wanted | events::ALWAYS) != 0,
             len => self.shows_more_than(len),

@@ -115,6 +115,17 @@ impl<S: TcpStack> TcpSocket<S> {
         let fd = self.fd();
         let mut failed = None;
         let done = call.done;
+        // Of a call that has done a part an error is the next one's.
+        let is_over = || {
+            let ready = sys::poll_one(fd, libc::POLLOUT).unwrap_or(0);
+            ready & (libc::POLLERR | libc::POLLHUP) != 0
+        };
+        if done > 0 && is_over() {
+            return Answer::Over(StreamOutcome::Done(done));
+        }
+        if let (0, Some(header)) = (done, message.header_of_parts()) {
+            return self.send_parts(call, (header, len), flags);
+        }
         let mut send = |data: &[u8]| {
             let is_last = call.done + data.len() == len;
             let more = match is_last {
@@ -147,6 +158,27 @@ impl<S: TcpStack> TcpSocket<S> {
                 self.cannot_write(WriteError::BrokenPipe, call.done, flags)
             }
             (Ok(()), Some(errno)) => call.end(errno),
+        })
+    }
+
+    /// The first attempt at several buffers: as one call, which makes no small segments.
+    fn send_parts(
+        &self,
+        call: &mut StreamCall,
+        (header, len): (*const libc::msghdr, usize),
+        flags: c_int,
+    ) -> Answer {
+        let kernels = flags & libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the header is the application's (contract of `Message`).
+        let sent = unsafe { streams::sendmsg(self.fd(), header, kernels) };
+        if let Ok(count) = sent {
+            call.done = count;
+        }
+        Answer::Over(match sent {
+            Ok(count) if count == len => StreamOutcome::Done(count),
+            Ok(_) | Err(Errno(libc::EAGAIN)) => return Answer::Nothing,
+            Err(Errno(libc::EPIPE)) => self.cannot_write(WriteError::BrokenPipe, 0, flags),
+            Err(errno) => StreamOutcome::Fail(errno),
         })
     }
 

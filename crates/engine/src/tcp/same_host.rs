@@ -32,8 +32,8 @@ use crate::tcp::options::may_be_local;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::local::{Local, Stage, Step};
 
-/// Calls after which the peer is looked for: short connections pay nothing.
-const CALLS_UNTIL_ASKED: u32 = 3;
+/// Calls after which the peer is looked for: short connections pay nothing for that.
+const CALLS_UNTIL_ASKED: u32 = 12;
 /// Calls without a peer, and how long, after which there will be none.
 const CALLS_MAX: u32 = 100;
 const PATIENCE_NSEC: u64 = 50_000_000;
@@ -120,7 +120,12 @@ impl<S: TcpStack> TcpSocket<S> {
             Step::Again => Answer::Here,
             Step::Leave(reason) => {
                 self.leave_rings(host, reason);
-                Answer::Over(call.handed_over())
+                Answer::Over(match call.done {
+                    0 if self.is_reset.swap(false, Ordering::Relaxed) => {
+                        StreamOutcome::Fail(Errno(libc::ECONNRESET))
+                    }
+                    _ => call.handed_over(),
+                })
             }
         })
     }

@@ -55,6 +55,8 @@ pub struct TcpSocket<S: Stack> {
     pub(super) shown: Lock<ShownSegments>,
     /// Its role is [`Role::Local`].
     pub(super) is_local: AtomicBool,
+    /// Such a connection was reset, and no call has said so yet.
+    pub(super) is_reset: AtomicBool,
     /// The threads that received and sent last.
     pub(super) receiver: AtomicUsize,
     pub(super) sender: AtomicUsize,
@@ -114,6 +116,7 @@ impl<S: Stack> TcpSocket<S> {
             watched: AtomicU32::new(0),
             shown: Lock::new(mode, ShownSegments::default()),
             is_local: AtomicBool::new(false),
+            is_reset: AtomicBool::new(false),
             receiver: AtomicUsize::new(0),
             sender: AtomicUsize::new(0),
         }
@@ -171,6 +174,7 @@ impl<S: TcpStack> TcpSocket<S> {
         self.waiting.end();
         self.shown.lock().callback = None;
         self.is_local.store(false, Ordering::Relaxed);
+        self.is_reset.store(false, Ordering::Relaxed);
         self.receiver.store(0, Ordering::Relaxed);
         self.sender.store(0, Ordering::Relaxed);
         self.core.begin();

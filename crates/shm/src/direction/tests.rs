@@ -129,7 +129,7 @@ fn read(arena: &Arena, kernel: &Kernel) -> (u64, u64) {
                     slot.read(Side::First, at, &mut got[done..done + len]);
                     done += len;
                 }
-                if !incoming.commit(direction, count) {
+                if !incoming.commit(direction, count).unwrap() {
                     continue;
                 }
                 by_ring += count as u64;
@@ -172,9 +172,13 @@ fn a_ring_opens_when_the_reader_has_taken_everything() {
     assert_eq!(incoming.look(&direction), Ok(Place::Ring(0)));
     out.publish(&direction, 7);
     assert_eq!(incoming.look(&direction), Ok(Place::Ring(7)));
-    assert!(incoming.commit(&direction, 3));
+    assert_eq!(incoming.commit(&direction, 3), Ok(true));
     assert_eq!(out.close(&direction), Ok((3, 4)));
-    assert!(!incoming.commit(&direction, 4), "they are the writer's");
+    assert_eq!(
+        incoming.commit(&direction, 4),
+        Ok(false),
+        "they are the writer's"
+    );
     assert_eq!(incoming.look(&direction), Ok(Place::Kernel));
     assert!(incoming.is_over() && out.is_over());
 }
@@ -205,8 +209,9 @@ fn a_writer_that_waits_is_told_of_room_once() {
     assert_eq!(out.room(&direction), Ok(0));
     out.want_room(&direction);
     assert_eq!(incoming.look(&direction), Ok(Place::Ring(RING_BYTES)));
-    assert!(incoming.commit(&direction, 100) && !incoming.owes_room(&direction));
-    assert!(incoming.commit(&direction, RING_BYTES - 100));
+    assert_eq!(incoming.commit(&direction, 100), Ok(true));
+    assert!(!incoming.owes_room(&direction));
+    assert_eq!(incoming.commit(&direction, RING_BYTES - 100), Ok(true));
     assert!(incoming.owes_room(&direction) && !incoming.owes_room(&direction));
 }
 

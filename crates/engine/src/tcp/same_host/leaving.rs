@@ -18,8 +18,9 @@ use crate::sockets::stack::Stack;
 use crate::tcp::socket::{Role, TcpSocket, TcpStack};
 use crate::tcp::state::local::{Local, Rings, Stage};
 
-/// How long the peer is waited for, which may be stopped.
-const PATIENCE_NSEC: u64 = 1_000_000_000;
+/// How long the peer is waited for, which may be stopped. What it has written then comes through
+/// the kernel when it goes on.
+const PATIENCE_NSEC: u64 = 100_000_000;
 const LOOK_INTERVAL: Duration = Duration::from_micros(50);
 /// How long the kernel's socket is waited for: it was empty when the ring was opened.
 const ROOM_LOOKS_MAX: u32 = 100;
@@ -33,6 +34,8 @@ enum Incoming {
     IsOpen,
     /// The peer has ended, and there are octets that nobody has read.
     IsLost,
+    /// The same, but of those that were written for it.
+    IsUnread,
 }
 
 impl<S: TcpStack> TcpSocket<S> {
@@ -56,19 +59,31 @@ impl<S: TcpStack> TcpSocket<S> {
                 return true;
             };
             let is_patient = sys::now_nsec().saturating_sub(begun) < PATIENCE_NSEC;
-            match local.close(self.fd(), !has_asked) {
+            let fd = self.fd();
+            let mut incoming = local.after_end(fd);
+            if let Incoming::Kernels = incoming {
+                incoming = local.close(fd, !has_asked);
+                has_asked = true;
+            }
+            match incoming {
                 Incoming::IsOpen if is_patient => {
                     drop(role);
-                    has_asked = true;
                     std::thread::sleep(LOOK_INTERVAL);
                     continue;
                 }
                 Incoming::Kernels => {}
-                Incoming::IsOpen | Incoming::IsLost => {
-                    let fd = self.fd();
-                    log::warn!("fd {fd}: the connection is reset: its peer has stopped or ended");
+                Incoming::IsOpen => {
+                    let _ = local.close(fd, !has_asked);
+                    log::debug!(
+                        "fd {fd}: the peer does not answer: what it has written comes later"
+                    );
+                }
+                Incoming::IsLost | Incoming::IsUnread => {
+                    log::debug!("fd {fd}: the connection is reset: its peer has ended");
                     reset_at_close(fd);
                     let _ = streams::shutdown(fd, libc::SHUT_RDWR);
+                    self.is_reset
+                        .store(!local.has_told_reset(), Ordering::Relaxed);
                 }
             }
             self.end_local(local);
@@ -91,11 +106,14 @@ impl<S: TcpStack> TcpSocket<S> {
         if let Stage::Shared(rings) = &mut local.stage {
             // As in the kernel's close, what nobody has read resets the connection.
             let is_unread = matches!(rings.place(), Ok(Place::Ring(1..)));
-            rings.close_ours(fd);
-            if is_unread && self.has_own_number() {
+            let resets = is_unread && self.has_own_number();
+            if resets {
+                // First: the peer sends nothing into the reset, whose error is its program's.
                 reset_at_close(fd);
                 rings.refuse();
-            } else {
+            }
+            rings.close_ours(fd);
+            if !resets {
                 rings.ask_for_kernel();
             }
         }
@@ -146,6 +164,34 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: Stack> Local<S> {
+    /// Whether the peer has ended with octets that it has not read. To the kernel it has read all,
+    /// and it would say that the stream has ended. [`Incoming::Kernels`]: it has not, or the kernel
+    /// says what is to be said.
+    fn after_end(&mut self, fd: c_int) -> Incoming {
+        let Stage::Shared(rings) = &mut self.stage else {
+            return Incoming::Kernels;
+        };
+        let is_unread = rings.out.is_open()
+            && rings
+                .ours()
+                .is_ok_and(|ours| rings.out.unread(ours).is_ok_and(|it| it > 0));
+        // A ring that is still open nobody has closed.
+        let has_ended = || sys::poll_one(fd, libc::POLLRDHUP).is_ok_and(|ready| ready != 0);
+        if !is_unread || !has_ended() || !matches!(rings.place(), Ok(Place::Ring(_))) {
+            return Incoming::Kernels;
+        }
+        // The descriptors of a process are closed one after the other.
+        match rings.peer.is_gone() || has_hung_up(rings.peer.channel().raw_fd()) {
+            true => Incoming::IsUnread,
+            false => Incoming::IsOpen,
+        }
+    }
+
+    /// Whether a call has said that the connection was reset.
+    fn has_told_reset(&self) -> bool {
+        matches!(&self.stage, Stage::Shared(rings) if rings.is_reset)
+    }
+
     /// Closes what this process writes, and asks the peer to.
     fn close(&mut self, fd: c_int, asks: bool) -> Incoming {
         let Stage::Shared(rings) = &mut self.stage else {
@@ -232,6 +278,11 @@ impl<S: Stack> Rings<S> {
             self.peer.ring(self.slot);
         }
     }
+}
+
+/// Whether nobody has the other end of a socket any more.
+fn has_hung_up(fd: c_int) -> bool {
+    sys::poll_one(fd, 0).is_ok_and(|ready| ready & libc::POLLHUP != 0)
 }
 
 /// The end of the kernel's socket resets its connection.

@@ -63,6 +63,7 @@ impl<S: TcpStack> TcpSocket<S> {
             out: Outgoing::new(local.sent, capacity),
             incoming,
             asked_nsec: 0,
+            is_reset: false,
         });
         drop(role);
         // Who waits for the kernel alone would not hear of what comes from here on.

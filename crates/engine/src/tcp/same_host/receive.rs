@@ -6,7 +6,7 @@ use links::reason::Reason;
 
 use libc::c_int;
 use shm::{Hostile, Place};
-use sys::Errno;
+use sys::{Errno, streams};
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -134,12 +134,17 @@ impl<S: TcpStack> TcpSocket<S> {
         }
         if flags & libc::MSG_PEEK != 0 {
             return match incoming.look(direction) {
-                Ok(Place::Ring(_)) => Step::Go(StreamOutcome::Done(count)),
+                Ok(Place::Ring(_)) => {
+                    message.received_from_stream(0);
+                    Step::Go(StreamOutcome::Done(count))
+                }
                 _ => Step::Again,
             };
         }
-        if !incoming.commit(direction, count) {
-            return Step::Again;
+        match incoming.commit(direction, count) {
+            Ok(true) => {}
+            Ok(false) => return Step::Again,
+            Err(Hostile) => return Step::Leave(Reason::Poisoned),
         }
         call.done += count;
         if incoming.owes_room(direction) {
@@ -154,7 +159,10 @@ impl<S: TcpStack> TcpSocket<S> {
         self.counters().rx_bytes.add_contended(count as u64);
         match flags & libc::MSG_WAITALL != 0 && call.done < len {
             true => Step::Again,
-            false => Step::Go(StreamOutcome::Done(call.done)),
+            false => {
+                message.received_from_stream(0);
+                Step::Go(StreamOutcome::Done(call.done))
+            }
         }
     }
 
@@ -189,6 +197,11 @@ impl<S: TcpStack> TcpSocket<S> {
             return (Step::Go(StreamOutcome::Kernel), 0);
         };
         let (fd, before) = (self.fd(), call.done);
+        let ready = sys::poll_one(fd, libc::POLLIN).unwrap_or(0);
+        // Of a call that has done a part an error is the next one's.
+        if before > 0 && ready & libc::POLLERR != 0 && streams::readable_len(fd) == 0 {
+            return (Step::Go(StreamOutcome::Done(before)), 0);
+        }
         let mut done = before;
         let mut last = Ok(1);
         let filled = message.fill(before, usize::MAX, |room| {
@@ -198,6 +211,7 @@ impl<S: TcpStack> TcpSocket<S> {
             count
         });
         call.done = done;
+        message.received_from_stream(0);
         let step = match (filled, last) {
             (Err(errno), _) => Step::Go(call.end(errno)),
             (Ok(()), Err(Errno(libc::EAGAIN))) => Step::Nothing,

@@ -3,7 +3,8 @@
 use links::reason::Reason;
 
 use libc::c_int;
-use shm::Hostile;
+use shm::{Hostile, Place};
+use sys::Errno;
 
 use crate::sockets::events;
 use crate::sockets::host::Host;
@@ -42,6 +43,9 @@ impl<S: TcpStack> TcpSocket<S> {
             && rings.out.is_open()
         {
             let is_wanted = rings.ours().map_or(true, shm::Direction::is_kernel_wanted);
+            if rings.peer.is_gone() && matches!(rings.place(), Ok(Place::Ring(1..))) {
+                return Step::Go(rings.send_to_nobody(call, len, flags));
+            }
             if is_wanted || rings.peer.is_gone() || rings.incoming.is_over() {
                 return Step::Leave(Reason::ShutDown);
             }
@@ -69,6 +73,19 @@ impl<S: TcpStack> TcpSocket<S> {
 }
 
 impl<S: Stack> Rings<S> {
+    /// The peer has ended, and what it has written is to be read yet. As the kernel does: what
+    /// nobody receives resets the connection.
+    #[cold]
+    fn send_to_nobody(&mut self, call: &StreamCall, len: usize, flags: c_int) -> StreamOutcome {
+        let is_unread = self.ours().and_then(|ours| self.out.unread(ours)) != Ok(0);
+        match std::mem::replace(&mut self.is_reset, true) {
+            true if call.done == 0 && flags & libc::MSG_NOSIGNAL == 0 => StreamOutcome::BrokenPipe,
+            true => call.end(Errno(libc::EPIPE)),
+            false if is_unread => call.end(Errno(libc::ECONNRESET)),
+            false => StreamOutcome::Done(len),
+        }
+    }
+
     /// Puts what there is room for into the ring.
     fn put(
         &mut self,

@@ -41,6 +41,8 @@ pub(in crate::tcp) struct Rings<S: Stack> {
     pub(in crate::tcp) incoming: Incoming,
     /// At which tick the kernel was asked whether its connection has ended.
     pub(in crate::tcp) asked_nsec: u64,
+    /// Something was sent after the peer's end.
+    pub(in crate::tcp) is_reset: bool,
 }
 
 /// What follows a step of a call.
@@ -126,7 +128,7 @@ impl<S: Stack> Local<S> {
             Ok(Place::Ring(0)) if !rings.peer.is_gone() => 0,
             // The next call finds out what to do.
             Ok(Place::Ring(_)) | Err(Hostile) => events::IN,
-            Ok(Place::Kernel) if rings.incoming.is_over() => events::IN,
+            // Whoever hears of its end gives the connection to the kernel, which says the rest.
             Ok(Place::Kernel) => 0,
         };
         if rings.are_open() && rings.room() != Ok(0) {
