@@ -116,6 +116,7 @@ fn answers(bytes: &[u8]) {
         stop: &Stop::new(),
         output: Output::new(Box::new(std::io::sink()), Style::PLAIN),
         tls: None,
+        filters: None,
     };
     let (socket, client) = UnixDatagram::pair().expect("two sockets");
     client

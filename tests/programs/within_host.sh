@@ -1,23 +1,23 @@
 # Servers and their clients on one host, over 127.0.0.1 and ::1, by connections that stay.
-client() { /usr/bin/python3 "$PROGRAMS/within_host.py" "$@"; }
+asks() { /usr/bin/python3 "$PROGRAMS/within_host.py" "$@"; }
 seq 1 40000 >numbers
 
 for address in 127.0.0.1 ::1; do
     redis-server --bind "$address" --port 6379 --dir "$HOME" --save '' --appendonly no --logfile log & server=$!
     until_listening tcp 6379
-    client redis "$address" 6379
+    asks redis "$address" 6379
     redis-benchmark -h "$address" -n 20000 -c 20 -t get,set,lpush --csv | cut -d , -f 1
     redis-benchmark -h "$address" -n 20000 -c 5 -P 16 -d 2000 -t get,set --csv | cut -d , -f 1
     redis-cli -h "$address" shutdown nosave; wait $server
 
     memcached -u root -l "$address" -p 11211 -U 0 -t 4 & server=$!
-    until_listening tcp 11211; client memcached "$address" 11211; end $server
+    until_listening tcp 11211; asks memcached "$address" 11211; end $server
 
     iperf3 --server --one-off --bind "$address" >/dev/null & server=$!
     until_listening tcp 5201; iperf3 -c "$address" -n 300M --bidir >/dev/null && echo 'iperf3: there and back'; wait $server
 
     /usr/bin/python3 -m http.server --protocol HTTP/1.1 --bind "$address" 8003 >/dev/null 2>&1 & server=$!
-    until_listening tcp 8003; client http "$address" 8003; end $server
+    until_listening tcp 8003; asks http "$address" 8003; end $server
 done
 
 # A proxy, its back end, a client.
@@ -27,7 +27,7 @@ printf 'defaults\n mode http\n timeout connect 30s\n timeout client 30s\n timeou
 nginx -p "$HOME" -c "$HOME/nginx.conf" & server=$!
 haproxy -f haproxy.conf -db & proxy=$!
 until_listening tcp 8001; until_listening tcp 8002
-client http 127.0.0.1 8002
+asks http 127.0.0.1 8002
 curl -s 'http://127.0.0.1:8002/numbers?[1-60]' | md5sum
 end $proxy; end $server
 

@@ -47,7 +47,13 @@ pub(crate) fn everything() -> Result<(), Failure> {
 
 /// Commands that have programs which they do not begin without; the tests' are those of demo and
 /// bench, too.
-const MUSTS: [Whom; 4] = [Whom::Testing, Whom::Loading, Whom::Packaging, Whom::Trying];
+const MUSTS: [Whom; 5] = [
+    Whom::Testing,
+    Whom::Loading,
+    Whom::Comparing,
+    Whom::Packaging,
+    Whom::Trying,
+];
 
 fn missing_of_all(services: bool) -> Vec<&'static Need> {
     let musts = MUSTS.into_iter().flat_map(needs::missing);

@@ -33,6 +33,8 @@ pub enum Whom {
     Service,
     /// Benches of services, and tests that load them.
     Loading,
+    /// `cargo xtask compare`.
+    Comparing,
     /// Packages.
     Packaging,
     /// Trying packages, and the set-up of a fresh machine.
@@ -130,6 +132,7 @@ fn parse(line: &'static str) -> Option<Need> {
         "compared" => Whom::Compared,
         "service" => Whom::Service,
         "loading" => Whom::Loading,
+        "comparing" => Whom::Comparing,
         "packaging" => Whom::Packaging,
         "trying" => Whom::Trying,
         _ => return None,

@@ -304,19 +304,7 @@ impl<S: TcpStack> TcpSocket<S> {
                 }
             }
             Effect::Messages => self.wishes.read_unread(fd),
-            Effect::Stamps => {
-                let hardware = || {
-                    host.settings().device_times != DeviceTimes::Off
-                        && wants_hardware_stamps(fd)
-                        && host.links.has_hardware_stamps()
-                };
-                if wants_sending_times(fd) || hardware() {
-                    host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
-                    return;
-                }
-                self.wishes.read_stamps(fd);
-                self.follow_wish_for_stamps();
-            }
+            Effect::Stamps => self.stamps_were_set(host, (level, name)),
             Effect::Hops => self.wishes.read_hops(fd),
             Effect::SavedSyn => {
                 self.wishes.read_saves_syn(fd);
@@ -354,6 +342,21 @@ impl<S: TcpStack> TcpSocket<S> {
                 host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
             }
         }
+    }
+
+    fn stamps_were_set(&'static self, host: &Host<S>, (level, name): (c_int, c_int)) {
+        let fd = self.fd();
+        let hardware = || {
+            host.settings().device_times != DeviceTimes::Off
+                && wants_hardware_stamps(fd)
+                && host.links.has_hardware_stamps()
+        };
+        if wants_sending_times(fd) || hardware() {
+            host.leave_to_kernel_about(self.into(), Reason::Option, &text(level, name));
+            return;
+        }
+        self.wishes.read_stamps(fd);
+        self.follow_wish_for_stamps();
     }
 
     /// Has the devices note when segments come if the program is to be told. To be called when it

@@ -24,6 +24,7 @@ const SECONDS: u32 = 1;
 pub(crate) fn run(rounds: u32) -> Result<(), Failure> {
     measure::require_root("compare")?;
     setup::ensure(Whom::Loading)?;
+    setup::ensure(Whom::Comparing)?;
     let stage = Stage::new(super::library()?)?;
     print(&report::heading(rounds)?)?;
     let mut busy = Meter::default();
