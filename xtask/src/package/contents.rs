@@ -257,6 +257,11 @@ pub(crate) const FILES: &[File] = &[
     ),
     file(
         Library,
+        Compressed("docs/comparison.md"),
+        "usr/share/doc/{name}/comparison.md.gz",
+    ),
+    file(
+        Library,
         Compressed("docs/everyday.md"),
         "usr/share/doc/{name}/everyday.md.gz",
     ),

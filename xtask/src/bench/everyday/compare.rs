@@ -7,7 +7,7 @@ mod ucx;
 
 use super::Stage;
 use super::services::Service;
-use super::trial::{Serving, Setting, Trial};
+use super::trial::{Serving, Setting, Trial, Way};
 use crate::busy::Meter;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -40,10 +40,10 @@ pub(crate) fn run(rounds: u32) -> Result<(), Failure> {
 }
 
 /// All servers run side by side, and are asked in turns: what the machine does meanwhile meets them
-/// all.
+/// all. But those that poll would take the CPU from all others: they run for their turn only.
 fn compare(stage: &Stage, subject: &Subject, rounds: u32) -> Result<Vec<Line>, Failure> {
     let mut contenders: Vec<Contender> = subject.contenders().map(Contender::new).collect();
-    for contender in &mut contenders {
+    for contender in contenders.iter_mut().filter(|it| !it.spins()) {
         contender.start(stage, subject.service)?;
     }
     let mut floor = subject.has_floor().then(|| Line::new(ucx::NAME));
@@ -76,6 +76,10 @@ impl Contender {
         }
     }
 
+    fn spins(&self) -> bool {
+        self.setting.way == Way::Spinning
+    }
+
     fn start(&mut self, stage: &Stage, service: &Service) -> Result<(), Failure> {
         interrupt::check()?;
         match Serving::start(stage, service, self.setting, SECONDS) {
@@ -100,6 +104,9 @@ impl Contender {
             self.server = None;
         }
         self.line.add(trial.ok());
+        if self.spins() {
+            self.server = None;
+        }
         Ok(())
     }
 }

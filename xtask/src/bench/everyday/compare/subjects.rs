@@ -29,10 +29,13 @@ pub(super) fn all() -> Result<Vec<Subject>, Failure> {
     };
     let ping_pong = |service, hosts| Subject { service, hosts };
     let [tcp, udp] = &PING_PONGS;
-    let mut all = vec![ping_pong(tcp, Hosts::Two), ping_pong(udp, Hosts::Two)];
-    all.extend(of(Hosts::Two, &SERVICES)?);
-    all.push(ping_pong(tcp, Hosts::One));
+    let mut all = vec![
+        ping_pong(tcp, Hosts::One),
+        ping_pong(tcp, Hosts::Two),
+        ping_pong(udp, Hosts::Two),
+    ];
     all.extend(of(Hosts::One, &ON_ONE_HOST)?);
+    all.extend(of(Hosts::Two, &SERVICES)?);
     let is_here = |subject: &Subject| subject.service.missing().is_none();
     all.retain(is_here);
     Ok(all)
