@@ -1,6 +1,7 @@
 //! `cargo xtask setup`: installs what is missing and sees whether it is there then, or says how.
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cargo;
@@ -248,6 +249,13 @@ fn install_python_modules(missing: &[&Need]) {
         requirements.join(" "),
         directory.display()
     ));
+    if let Err(failure) = pip_install(&directory, &requirements) {
+        say(format_args!("setup: {failure}"));
+    }
+}
+
+/// Nothing outside of the directory changes.
+pub(crate) fn pip_install(directory: &Path, requirements: &[&str]) -> Result<(), Failure> {
     let mut command = Command::new("env");
     command
         .args(["python3", "-m", "pip", "install", "--quiet", "--upgrade"])
@@ -258,9 +266,7 @@ fn install_python_modules(missing: &[&Need]) {
         .args(requirements)
         .env("PATH", testkit::needs::PATH)
         .env_remove("LD_PRELOAD");
-    if let Err(failure) = process::run(command) {
-        say(format_args!("setup: {failure}"));
-    }
+    process::run(command)
 }
 
 /// The components of the Rust toolchain that minimal installations lack.

@@ -12,6 +12,9 @@ pub enum Noted {
     DeviceTime,
 }
 
+/// So many bytes in front of a frame hold at most what is noted of it.
+pub const NOTED_BYTES: u16 = 24;
+
 /// What two clocks show at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSample {

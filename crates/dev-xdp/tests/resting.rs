@@ -3,34 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod support;
+
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use dev_core::{
-    Backend, Flow, FramePool, LinkSpec, Protocol, RingsMax, RxRing, Steering, ThreadMode,
-};
+use dev_core::{Backend, Flow, FramePool, Protocol, RingsMax, RxRing, Steering, ThreadMode};
 use dev_xdp::{XdpBackend, XdpMode};
 use testkit::{Namespaces, Pair, Skip, eventually, or_skip};
+
+use support::link;
 
 const PORT: u16 = 12_345;
 /// A child that another test forks has the link, too, until it executes its program.
 const SOON: Duration = Duration::from_secs(60);
-
-fn link(pair: &Pair) -> LinkSpec {
-    let listing = pair.b.ip(&["-o", "link", "show", "dev", "vb"]).unwrap();
-    let index = listing.split(':').next().unwrap().trim().parse().unwrap();
-    let (_, mac) = listing.split_once("link/ether ").unwrap();
-    let mac: Vec<u8> = mac[..17]
-        .split(':')
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
-    LinkSpec {
-        index,
-        name: "vb".to_owned(),
-        mac: mac.try_into().unwrap(),
-        mtu: 1500,
-    }
-}
 
 fn flow() -> Flow {
     Flow {

@@ -2,11 +2,11 @@
 //! versions of the symbols that it had.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cargo::{self, Artifacts};
 use crate::failure::Failure;
-use crate::process;
+use crate::setup;
 
 /// Of RHEL 8. Ubuntu 20.04 and Debian 11 have 2.31.
 pub(crate) const GLIBC: &str = "2.28";
@@ -34,21 +34,14 @@ pub(super) fn build(arguments: &[&str]) -> Result<Artifacts, Failure> {
 /// Into a directory of this workspace. Returns which.
 fn install() -> Result<PathBuf, Failure> {
     let modules = cargo::target_directory().join("zig");
-    let mut command = std::process::Command::new("python3");
-    command
-        .args(["-m", "pip", "install", "--quiet", "--upgrade"])
-        .args(["--only-binary=:all:", "--disable-pip-version-check"])
-        .args(["--root-user-action=ignore", "--target"])
-        .arg(&modules)
-        .args(MODULES);
     if !MODULES.iter().all(|module| is_there(&modules, module)) {
-        process::run(command)?;
+        setup::pip_install(&modules, &MODULES)?;
     }
     Ok(modules)
 }
 
 /// pip leaves a directory of this name behind.
-fn is_there(modules: &std::path::Path, module: &str) -> bool {
+fn is_there(modules: &Path, module: &str) -> bool {
     let name = module.replace("==", "-").replace("cargo-zig", "cargo_zig");
     modules.join(format!("{name}.dist-info")).is_dir()
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-use dev_core::{Flow, Frame, GroupMember, GroupTable, Protocol, Steering};
+use dev_core::{Flow, Frame, GroupMember, GroupTable, NOTED_BYTES, Protocol, Steering};
 
 use crate::delivery::Parsed;
 use crate::family::scoped;
@@ -137,9 +137,6 @@ impl<S: Receiver> Interface<S> {
         self.deliver_to(member, packet, frame, arrived_nsec, direct);
     }
 }
-
-/// What the device notes of a frame lies in front of it.
-const NOTED_BYTES: u16 = 24;
 
 fn group_flow(group: SocketAddr) -> Flow {
     Flow {

@@ -15,6 +15,7 @@ const STAMP_BYTES: usize = 16;
 const DEVICE_TIME_BYTES: usize = 8;
 /// Bytes in front of a packet that say when it came.
 pub const FRONT_BYTES: usize = STAMP_BYTES + DEVICE_TIME_BYTES;
+const _: () = assert!(FRONT_BYTES <= dev_core::NOTED_BYTES as usize);
 
 /// Behind the time.
 const MARK: i32 = 0x7651_4d41;
