@@ -4,6 +4,7 @@ mod ahead;
 mod autogroup;
 mod failures;
 mod step;
+mod stuck;
 mod totals;
 
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::package::{self, Libc};
 use crate::process;
 use crate::setup;
 use ahead::Ahead;
-use step::{Outcome, Step, simple_step, skipped, step, tests, tests_beside};
+use step::{Outcome, Step, long_tests, simple_step, skipped, step, tests, tests_beside};
 use totals::Totals;
 
 /// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
@@ -274,7 +275,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
             command.args(["--", "--ignored"]);
             command
         };
-        steps.push(tests("long tests", ignored)?);
+        steps.push(long_tests("long tests", ignored)?);
     }
     // In debug builds these judge a tenth.
     let costs = || {

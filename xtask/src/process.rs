@@ -33,11 +33,33 @@ pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
     success(&command, status)
 }
 
+/// What a child does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Line(&'a str),
+    /// It, by its process id, has been silent for as long as is allowed, or again so long.
+    Silence(u32),
+}
+
 /// Runs `command`, hands each line that it writes to `line`, and returns how it ended.
 pub(crate) fn run_reading(
-    mut command: Command,
+    command: Command,
     read: Read,
     mut line: impl FnMut(&str),
+) -> Result<ExitStatus, Failure> {
+    run_watching(command, read, Duration::MAX, |seen| {
+        if let Seen::Line(text) = seen {
+            line(text);
+        }
+    })
+}
+
+/// The same, where a silence of `patience` is told, too.
+pub(crate) fn run_watching(
+    mut command: Command,
+    read: Read,
+    patience: Duration,
+    mut see: impl FnMut(Seen<'_>),
 ) -> Result<ExitStatus, Failure> {
     let (reader, writer) = io::pipe()?;
     if read == Read::StdoutAndStderr {
@@ -61,9 +83,17 @@ pub(crate) fn run_reading(
             }
         }
     });
+    let mut heard = Instant::now();
     loop {
         match line_rx.recv_timeout(POLL_INTERVAL) {
-            Ok(bytes) => line(&String::from_utf8_lossy(&bytes)),
+            Ok(bytes) => {
+                see(Seen::Line(&String::from_utf8_lossy(&bytes)));
+                heard = Instant::now();
+            }
+            Err(RecvTimeoutError::Timeout) if heard.elapsed() >= patience => {
+                see(Seen::Silence(child.0.id()));
+                heard = Instant::now();
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return child.wait(),
         }
@@ -155,6 +185,10 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
     use super::*;
 
     fn shell(script: &str) -> Command {
@@ -182,6 +216,25 @@ mod tests {
         let (status, read) = lines("echo 1; : >&2; echo 3", Read::Stdout);
         assert_eq!(read, ["1", "3"]);
         assert!(status.success());
+    }
+
+    #[test]
+    fn a_silence_is_told_as_often_as_it_lasts_so_long() {
+        let script = shell("echo 1; exec sleep 60");
+        let mut silences = 0;
+        let patience = Duration::from_millis(300);
+        let status = run_watching(script, Read::Stdout, patience, |seen| match seen {
+            Seen::Line(line) => assert_eq!(line, "1"),
+            Seen::Silence(pid) => {
+                silences += 1;
+                if silences == 2 {
+                    let killed = Pid::from_raw(pid.cast_signed()).unwrap();
+                    kill_process(killed, Signal::KILL).unwrap();
+                }
+            }
+        });
+        assert_eq!(status.unwrap().signal(), Some(9));
+        assert_eq!(silences, 2);
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub(crate) fn wait_for(process: &mut Running, word: &str) {
 
 fn holding(lab: &Lab, peers: &mut Peers, count: usize) -> Running {
     let mut client = accelerated(lab, "hold", peers.address(), count);
-    peers.accept(count);
     wait_for(&mut client, "ready");
+    peers.accept(count);
     let log = client.stderr();
     assert!(log.contains("past the kernel by va"), "{log}");
     client

@@ -96,8 +96,8 @@ fn peers_of_a_killed_client_are_reset_at_once() {
     reset_at_once(|lab| {
         let mut peers = lab.listen();
         let mut client = running(lab, "hold", peers.address(), CONNECTIONS, &[]);
-        peers.accept(CONNECTIONS);
         wait_for(&mut client, "ready");
+        peers.accept(CONNECTIONS);
         let guardian = guarded(&client);
         client.signal(SIGKILL).unwrap();
         let outcome = peers.wait_for_resets(Duration::from_secs(5));
@@ -127,8 +127,8 @@ fn a_process_that_ends_well_needs_no_reset() {
     let address = SocketAddr::from((Pair::ADDRESS_B, 7957));
     let listener = lab.pair().b.enter(|| TcpListener::bind(address).unwrap());
     let mut client = running(&lab, "hold", address, 1, &[]);
-    let mut peer = listener.accept().unwrap().0;
     wait_for(&mut client, "ready");
+    let mut peer = listener.accept().unwrap().0;
     let guardian = guarded(&client);
     client.signal(SIGTERM).unwrap();
     let mut all = Vec::new();
@@ -144,8 +144,8 @@ fn it_outlives_what_ends_the_program() {
     let lab = or_skip!(lab());
     let mut peers = lab.listen();
     let mut client = running(&lab, "hold", peers.address(), 5, &[]);
-    peers.accept(5);
     wait_for(&mut client, "ready");
+    peers.accept(5);
     let guardian = guarded(&client);
     let pid = guardian.file_name().unwrap().to_str().unwrap().parse();
     let pid = Pid::from_raw(pid.unwrap()).unwrap();
@@ -214,8 +214,8 @@ fn a_daemon_of_another_network_namespace_is_no_reason_to_have_no_guardian() {
     lab.status(&daemon);
     let mut peers = lab.listen();
     let mut client = running(&lab, "hold", peers.address(), 10, &[("VMA_GUARDIAN", "0")]);
-    peers.accept(10);
     wait_for(&mut client, "ready");
+    peers.accept(10);
     let mut guardian = lab.guardian(client.pid());
     guarded(&client);
     assert_eq!(guardian.status().unwrap(), None, "{}", guardian.stdout());

@@ -312,6 +312,8 @@ impl Lab {
             let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
             socket.bind(&address.into()).unwrap();
             socket.listen(4096).unwrap();
+            // Also of what it accepts: who waits for more fails, and holds nobody up.
+            socket.set_read_timeout(Some(START)).unwrap();
             TcpListener::from(socket)
         });
         Peers {

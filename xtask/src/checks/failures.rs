@@ -1,14 +1,15 @@
 //! Which tests failed, and a second run of each alone: what fails only beside others on a loaded
 //! machine is reported, and is no reason to refuse a change.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::mem;
 use std::process::Command;
 
+use super::stuck::{self, Told};
 use super::totals::Totals;
 use crate::cargo;
 use crate::failure::Failure;
 use crate::output::say;
-use crate::process::{self, Read};
 
 /// More than these are no accident.
 const MOST: usize = 4;
@@ -23,9 +24,12 @@ const DIFFERENCE: &str = " !! ";
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     environment: Vec<(OsString, OsString)>,
+    /// What cargo hands to the test programs.
+    arguments: Vec<OsString>,
     targets: Vec<Target>,
     /// Of the test program that is running.
     tests: Vec<String>,
+    was_killed: bool,
     said: Vec<String>,
     /// How many lines of the report that is being read are still kept.
     to_keep: usize,
@@ -38,6 +42,19 @@ struct Target {
     /// As cargo selects it: `-p end-to-end --test udp`.
     selection: Vec<String>,
     tests: Vec<String>,
+    /// It said nothing any more: which tests have not run is not known.
+    was_killed: bool,
+}
+
+impl Target {
+    /// For whoever reads the summary.
+    fn names(&self) -> Vec<String> {
+        if self.was_killed {
+            vec![format!("{} (killed in silence)", self.selection.join(" "))]
+        } else {
+            self.tests.clone()
+        }
+    }
 }
 
 impl Failures {
@@ -46,8 +63,10 @@ impl Failures {
         let set = command
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let arguments = command.get_args().skip_while(|word| *word != "--").skip(1);
         Self {
             environment: set.collect(),
+            arguments: arguments.map(OsStr::to_owned).collect(),
             ..Self::default()
         }
     }
@@ -66,7 +85,8 @@ impl Failures {
         } else if let Some(selection) = target {
             self.targets.push(Target {
                 selection: selection.split(' ').map(str::to_owned).collect(),
-                tests: std::mem::take(&mut self.tests),
+                tests: mem::take(&mut self.tests),
+                was_killed: mem::take(&mut self.was_killed),
             });
         } else if line.starts_with("---- ") && line.ends_with(" stdout ----") {
             (self.to_keep, self.differences_to_keep) = (LINES_KEPT, DIFFERENCES_KEPT);
@@ -92,44 +112,61 @@ impl Failures {
         }
     }
 
+    /// The test program that is running was killed, for it had said nothing for too long.
+    pub(super) fn note_killed(&mut self) {
+        self.was_killed = true;
+    }
+
     /// What the failed tests said.
     pub(super) fn said(&self) -> &[String] {
         &self.said
     }
 
-    /// Runs each failed test once more, with nothing beside it. Returns their names if they are why
-    /// the run failed, and all pass now.
-    pub(super) fn pass_alone(&self, seen: &Totals) -> Result<Option<Vec<String>>, Failure> {
-        let names: Vec<_> = self
-            .targets
-            .iter()
-            .flat_map(|target| &target.tests)
-            .collect();
+    /// Runs each failed test once more, with nothing beside it, and programs that were killed as a
+    /// whole. If nothing else is why the run failed, and all pass now: their names, and the sum of
+    /// those programs, which nobody has counted yet.
+    pub(super) fn pass_alone(
+        &self,
+        seen: &Totals,
+    ) -> Result<Option<(Vec<String>, Totals)>, Failure> {
+        let ended = || self.targets.iter().filter(|target| !target.was_killed);
+        let names: Vec<_> = ended().flat_map(|target| &target.tests).collect();
         // A program that crashed, or did not compile, leaves no names.
-        let explained = names.len() as u64 == seen.failed
-            && self.targets.iter().all(|target| !target.tests.is_empty());
-        if !explained || names.is_empty() || names.len() > MOST {
+        let explained =
+            names.len() as u64 == seen.failed && ended().all(|target| !target.tests.is_empty());
+        if !explained || self.targets.is_empty() || names.len() > MOST {
             return Ok(None);
         }
+        let mut of_killed = Totals::default();
         for target in &self.targets {
             let mut passed = Totals::default();
-            let status =
-                process::run_reading(self.once_more(target), Read::StdoutAndStderr, |line| {
+            let status = stuck::run(self.once_more(target), stuck::PATIENCE, |told| {
+                if let Told::Line(line) = told {
                     say(line);
                     passed.note(line);
-                })?;
-            if !status.success() || passed.passed != target.tests.len() as u64 {
+                }
+            })?;
+            let all_ran = target.was_killed || passed.passed == target.tests.len() as u64;
+            if !status.success() || !all_ran {
                 return Ok(None);
             }
+            if target.was_killed {
+                of_killed.add(&passed);
+            }
         }
-        Ok(Some(names.into_iter().cloned().collect()))
+        let names = self.targets.iter().flat_map(Target::names);
+        Ok(Some((names.collect(), of_killed)))
     }
 
     fn once_more(&self, target: &Target) -> Command {
         let mut command = cargo::command(&["test"]);
-        command.args(&target.selection);
-        command.args(["--", "--exact", "--include-ignored", "--test-threads=1"]);
-        command.args(&target.tests);
+        command.args(&target.selection).arg("--");
+        if target.was_killed {
+            command.args(&self.arguments);
+        } else {
+            command.args(["--exact", "--include-ignored", "--test-threads=1"]);
+            command.args(&target.tests);
+        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -138,6 +175,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process;
 
     const OUTPUT: &str = "\
      Running tests/rings.rs (target/debug/deps/rings-0)
@@ -188,11 +226,41 @@ error: 1 target failed:
                 .map(str::to_owned)
                 .into(),
             tests: ["limits::three", "stops"].map(str::to_owned).into(),
+            was_killed: false,
         };
         assert_eq!(failures.targets, [expected]);
         let words = process::words(&failures.once_more(&failures.targets[0]));
         let expected = "test -p end-to-end --test udp -- --exact --include-ignored --test-threads=1 limits::three stops";
         assert!(words.ends_with(expected), "{words}");
+    }
+
+    /// Whatever it had said of its tests until then.
+    #[test]
+    fn a_program_that_was_killed_runs_again_as_a_whole() {
+        let mut failures = Failures::of(&process::through(
+            &["nice"],
+            &cargo::command(&["test", "--no-fail-fast", "--", "--skip", "slow::"]),
+        ));
+        failures.note("test limits::three ... FAILED");
+        failures.note_killed();
+        failures.note("error: test failed, to rerun pass `-p vmad --test resets`");
+        failures.note("test a ... FAILED");
+        failures.note("error: test failed, to rerun pass `-p vmad --bin vmad`");
+        let again = failures
+            .targets
+            .iter()
+            .map(|target| failures.once_more(target));
+        let words: Vec<_> = again.map(|command| process::words(&command)).collect();
+        assert!(
+            words[0].ends_with("test -p vmad --test resets -- --skip slow::"),
+            "{words:?}"
+        );
+        assert!(words[1].ends_with("--test-threads=1 a"), "{words:?}");
+        let names = failures.targets.iter().flat_map(Target::names);
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            ["-p vmad --test resets (killed in silence)", "a"]
+        );
     }
 
     #[test]
@@ -215,11 +283,11 @@ error: 1 target failed:
     fn what_no_name_explains_is_not_run_again() {
         let crashed = "error: test failed, to rerun pass `-p end-to-end --test udp`\n";
         let (failures, seen) = read(&(OUTPUT.to_owned() + "\n" + crashed));
-        assert_eq!(failures.pass_alone(&seen).unwrap(), None);
+        assert!(failures.pass_alone(&seen).unwrap().is_none());
         let (failures, seen) = read("error: could not compile `libvma`");
-        assert_eq!(failures.pass_alone(&seen).unwrap(), None);
+        assert!(failures.pass_alone(&seen).unwrap().is_none());
         let many = "test a ... FAILED\n".repeat(MOST + 1);
         let (failures, seen) = read(&(many + crashed));
-        assert_eq!(failures.pass_alone(&seen).unwrap(), None);
+        assert!(failures.pass_alone(&seen).unwrap().is_none());
     }
 }

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::failures::Failures;
+use super::stuck::{self, Told};
 use super::totals::Totals;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, say, tell};
-use crate::process::{self, Read};
+use crate::process;
 
 /// How a step ended.
 #[derive(Debug)]
@@ -113,9 +114,27 @@ pub(super) fn skipped(name: &'static str, reason: &'static str) -> Step {
 
 /// A step that passes if these tests do, at least one.
 pub(super) fn tests(name: &'static str, command: impl Fn() -> Command) -> Result<Step, Failure> {
+    tests_with(stuck::PATIENCE, name, command)
+}
+
+/// The same of tests that take minutes each.
+pub(super) fn long_tests(
+    name: &'static str,
+    command: impl Fn() -> Command,
+) -> Result<Step, Failure> {
+    tests_with(stuck::LONG_PATIENCE, name, command)
+}
+
+fn tests_with(
+    patience: Duration,
+    name: &'static str,
+    command: impl Fn() -> Command,
+) -> Result<Step, Failure> {
     let command = command();
     let mut ran = Ran::nothing_yet(&command);
-    let step = silent_step(name, || run(command, &mut ran, &mut |line| say(line)))?;
+    let step = silent_step(name, || {
+        run(command, patience, &mut ran, &mut |line| say(line))
+    })?;
     let step = step.of_tests(ran);
     step.announce();
     Ok(step)
@@ -135,7 +154,8 @@ pub(super) fn tests_beside(
     let run_quietly = |(name, command)| {
         let begun = Instant::now();
         let (mut ran, mut lines) = (Ran::nothing_yet(&command), Vec::new());
-        let result = run(command, &mut ran, &mut |line| lines.push(line.to_owned()));
+        let keep = &mut |line: &str| lines.push(line.to_owned());
+        let result = run(command, stuck::PATIENCE, &mut ran, keep);
         (name, result, ran, lines, begun.elapsed())
     };
     let run_waiting = || iter::from_fn(next).map(run_quietly).collect::<Vec<_>>();
@@ -198,11 +218,12 @@ impl Step {
             return Ok(());
         };
         say(format_args!("\n=== {}: what failed, once more", self.name));
-        let Some(names) = ran.failures.pass_alone(&ran.totals)? else {
+        let Some((names, of_killed)) = ran.failures.pass_alone(&ran.totals)? else {
             return Ok(());
         };
         ran.totals.passed += ran.totals.failed;
         ran.totals.failed = 0;
+        ran.totals.add(&of_killed);
         self.outcome = Outcome::Passed;
         self.note = format!("{}; passed only alone: {}", ran.totals, names.join(", "));
         Ok(())
@@ -221,14 +242,18 @@ impl Step {
 /// Runs tests, and fails if one does or there is none.
 fn run(
     command: Command,
+    patience: Duration,
     ran: &mut Ran,
     line_read: &mut dyn FnMut(&str),
 ) -> Result<String, Failure> {
     let words = process::words(&command);
-    let status = process::run_reading(command, Read::StdoutAndStderr, |line| {
-        line_read(line);
-        ran.totals.note(line);
-        ran.failures.note(line);
+    let status = stuck::run(command, patience, |told| match told {
+        Told::Line(line) => {
+            line_read(line);
+            ran.totals.note(line);
+            ran.failures.note(line);
+        }
+        Told::Killed => ran.failures.note_killed(),
     })?;
     if !status.success() {
         return Err(Failure::Reason(format!("{words} failed ({status})")));
