@@ -70,7 +70,7 @@ fn holding(lab: &Lab, peers: &mut Peers, count: usize) -> Running {
 }
 
 /// The daemon knows the process.
-fn watches(lab: &Lab, daemon: &Running, process: &Running) {
+pub(crate) fn watches(lab: &Lab, daemon: &Running, process: &Running) {
     let line = format!("{:>7}      ?            0  statistics\n", process.pid());
     lab.status_with(daemon, |status| status.contains(&line));
 }

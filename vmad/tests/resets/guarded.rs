@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Pair, Running, Skip, or_skip, preloaded};
 
-use crate::accelerated::{ACCEPTED, WAITING, running, wait_for};
+use crate::accelerated::{ACCEPTED, WAITING, running, wait_for, watches};
 use crate::lab::{Lab, Outcome};
 use crate::{AT_ONCE, SIGKILL};
 
@@ -216,6 +216,7 @@ fn a_daemon_of_another_network_namespace_is_no_reason_to_have_no_guardian() {
     let mut client = running(&lab, "hold", peers.address(), 10, &[("VMA_GUARDIAN", "0")]);
     wait_for(&mut client, "ready");
     peers.accept(10);
+    watches(&lab, &daemon, &client);
     let mut guardian = lab.guardian(client.pid());
     guarded(&client);
     assert_eq!(guardian.status().unwrap(), None, "{}", guardian.stdout());
