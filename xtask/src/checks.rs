@@ -7,8 +7,9 @@ mod step;
 mod stuck;
 mod totals;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::arguments::{BenchOptions, Extent, Subject};
@@ -131,6 +132,9 @@ pub(crate) fn run(extent: Extent, loudness: Loudness) -> Result<(), Failure> {
         output::log_to(&path)?;
     }
     let _off = autogroup::Off::begin();
+    // Beside what is compiled for the tests: the two share nothing, and each has minutes in which it
+    // uses one CPU.
+    let library = (extent != Extent::Quick).then(|| thread::spawn(cargo::release_library));
     let lints = [
         "clippy",
         "--workspace",
@@ -144,14 +148,14 @@ pub(crate) fn run(extent: Extent, loudness: Loudness) -> Result<(), Failure> {
         simple_step("format", cargo::command(&["fmt", "--all", "--check"]))?,
         simple_step("lints", cargo::command(&lints))?,
     ];
-    if extent == Extent::Quick {
+    if let Some(library) = library {
+        steps.extend(usual_steps(library)?);
+    } else {
         let command = || {
             let inside = ["--workspace", "--no-fail-fast", "--lib", "--bins"];
             cargo::command(&[&["test"][..], &inside].concat())
         };
         steps.push(tests("tests", command)?);
-    } else {
-        steps.extend(usual_steps()?);
     }
     if extent == Extent::Long {
         steps.extend(long_steps()?);
@@ -175,7 +179,7 @@ pub(crate) fn run(extent: Extent, loudness: Loudness) -> Result<(), Failure> {
     }
 }
 
-fn usual_steps() -> Result<Vec<Step>, Failure> {
+fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>, Failure> {
     let mut documents = cargo::command(&[
         "doc",
         "--workspace",
@@ -188,13 +192,13 @@ fn usual_steps() -> Result<Vec<Step>, Failure> {
         simple_step("documentation", documents)?,
         step("licences", licences::check)?,
     ];
-    let mut library = None;
-    steps.push(step("library", || {
-        library = Some(cargo::release_library()?);
-        Ok(String::new())
-    })?);
     let compiled = cargo::command(&["test", "--workspace", "--no-run"]);
     steps.push(simple_step("compile", compiled)?);
+    let mut library = None;
+    steps.push(step("library", || {
+        library = Some(built.join().map_err(|_| Failure::new("a panic"))??);
+        Ok(String::new())
+    })?);
     let later = [fuzz::build(), Ok(instructions::build()), Ok(models_build())];
     let ahead = Ahead::begin(later.into_iter().filter_map(Result::ok).collect());
     // What ships is the release build.

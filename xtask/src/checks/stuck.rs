@@ -69,7 +69,7 @@ fn explain_and_kill(cargo: u32, silent: Duration) -> Vec<String> {
     for process in found {
         if let Some(pid) = Pid::from_raw(process.pid.cast_signed()) {
             // It may have ended by now.
-            drop(kill_process(pid, Signal::KILL));
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
     lines
