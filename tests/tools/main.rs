@@ -7,6 +7,7 @@ mod capture;
 mod explained;
 mod exports;
 mod logs;
+mod measured;
 mod reasons;
 mod rules;
 mod stats_file;

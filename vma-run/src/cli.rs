@@ -20,7 +20,7 @@ use crate::broker::Wish;
 #[command(
     name = "vma-run",
     version,
-    override_usage = "vma-run [OPTIONS] PROGRAM [ARGUMENT]...\n       vma-run --check [--json]"
+    override_usage = "vma-run [OPTIONS] PROGRAM [ARGUMENT]...\n       vma-run --check [--measure] [--json]"
 )]
 pub(crate) struct Options {
     /// Profile of settings for the program (VMA_SPEC), such as latency
@@ -30,6 +30,11 @@ pub(crate) struct Options {
     /// Say whether this machine and this user can accelerate sockets, and exit
     #[arg(long)]
     pub(crate) check: bool,
+
+    /// Measure the modes of XDP on each interface, which takes some of its packets' time and on
+    /// some drivers its link for seconds; VMA_XDP_MODE=auto goes by it from then on
+    #[arg(long, requires = "check")]
+    pub(crate) measure: bool,
 
     /// The same as JSON, for programs
     #[arg(long, requires = "check")]
@@ -113,6 +118,7 @@ mod tests {
         let error = options("--foo").unwrap_err();
         assert!(error.contains("--foo"), "{error}");
         assert!(options("--json program").is_err());
+        assert!(options("--measure program").is_err());
         assert_eq!(options("-- --foo").unwrap().program, ["--foo"]);
     }
 

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use dev_xdp::bpf::link::AttachMode;
+use dev_xdp::measured_modes;
 use netconf::{Link, Netconf};
 use rustix::process::{Resource, getrlimit};
 
 use crate::holder;
+use crate::measure::{self, Measured};
 use crate::probe::{self, Opened};
 
 /// As gathered; nothing is judged here.
@@ -47,12 +50,18 @@ pub(crate) struct Interface {
     pub(crate) holder: Option<String>,
     /// What an attempt to open a socket came to; `None`: none was made.
     pub(crate) opened: Option<Opened>,
+    /// What the modes of XDP took; `None`: they were not measured.
+    pub(crate) measured: Option<Measured>,
+    /// The mode that was faster when they were, since the machine was started.
+    pub(crate) measured_mode: Option<AttachMode>,
 }
 
 /// Whether sockets are opened to see what comes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Made,
+    /// They are, and the interfaces that let them are measured.
+    Measured,
     Spared,
 }
 
@@ -109,13 +118,16 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
         .map(|name| name.to_string_lossy().into_owned())
         .or_else(|| link.kind.clone());
     let xdp_program = netconf.xdp_program(link.index).ok().flatten();
-    let is_tried = attempt == Attempt::Made && xdp_program.is_none();
+    let is_tried = attempt != Attempt::Spared && xdp_program.is_none();
     let opened = is_tried.then(|| probe::open(link.index));
+    let is_measured = attempt == Attempt::Measured && opened == Some(Opened::Yes);
     let is_held = xdp_program.is_some() || opened == Some(Opened::Busy);
     let holder = is_held.then(|| holder::find(xdp_program, link.index, name));
     Interface {
+        measured: is_measured.then(|| measure::measure(netconf, link)),
         holder: holder.flatten(),
         opened,
+        measured_mode: measured_mode(link),
         driver,
         is_veth: link.kind.as_deref() == Some("veth"),
         queues: queues(name).unwrap_or(link.rx_queues),
@@ -125,6 +137,11 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
         xdp_program,
         name: name.clone(),
     }
+}
+
+fn measured_mode(link: &Link) -> Option<AttachMode> {
+    let path = Path::new(measured_modes::FILE);
+    measured_modes::look_up(path, link.mac?, &dev_xdp::driver(&link.name))
 }
 
 /// The receive queues that are in use, of which there may be fewer than were allocated.

@@ -9,6 +9,7 @@ mod holder;
 mod library;
 #[cfg(test)]
 mod manual_page;
+mod measure;
 mod probe;
 mod program;
 mod report;
@@ -35,9 +36,10 @@ fn main() -> ExitCode {
         Err(error) => return cli::answer(&error),
     };
     let library = library::find(options.library.as_deref());
-    let attempt = match options.check {
-        true => Attempt::Made,
-        false => Attempt::Spared,
+    let attempt = match (options.check, options.measure) {
+        (true, true) => Attempt::Measured,
+        (true, false) => Attempt::Made,
+        (false, _) => Attempt::Spared,
     };
     let facts = Facts::gather(attempt);
     let report = report::judge(&facts, library.as_ref().ok());

@@ -289,7 +289,7 @@ impl Backend for XdpBackend {
 
     fn may_show_clock(&self, link: &LinkSpec) -> bool {
         let driver = ethtool::driver(&link.name);
-        first_mode(self.mode, &driver) == AttachMode::Native && !self.has_broker()
+        first_mode(self.mode, link, &driver) == AttachMode::Native && !self.has_broker()
     }
 
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
@@ -360,7 +360,8 @@ impl Backend for XdpBackend {
             rings,
         };
         let open = |attach, in_pieces| self.open_in_mode(&asked, attach, in_pieces);
-        let (port, not_first) = in_some_mode(self.mode, &driver, open)?;
+        let (port, not_first) =
+            in_some_mode(self.mode, first_mode(self.mode, link, &driver), open)?;
         Ok(Port {
             note: with_first(not_first, port.note),
             ..port

@@ -63,7 +63,7 @@ struct StampInfo {
 const _: () = assert!(size_of::<StampInfo>() == 44);
 
 /// The name of the driver, such as "ice" or "veth"; empty if it does not tell.
-pub(crate) fn driver(interface: &str) -> String {
+pub fn driver(interface: &str) -> String {
     let mut info = DriverInfo {
         command: ETHTOOL_GDRVINFO,
         driver: [0; 32],

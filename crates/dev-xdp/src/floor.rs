@@ -4,19 +4,16 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use dev_core::{FramePool, Kick, RxRing, ThreadMode, TxRing};
+use dev_core::{Kick, RxRing, TxRing};
 
-use crate::bpf::link::{AttachMode, XdpLink};
-use crate::bpf::program::{FlowMaps, Program};
-use crate::rings::{OwnRx, OwnTx, XdpKick};
-use crate::xsk::{Binding, Patience, SendingXsk, Sizes, Umem, Xsk};
+use crate::bpf::link::AttachMode;
+use crate::bpf::program::Program;
+use crate::first_queue::Queue;
 
 /// Bytes of a frame: what a datagram of 64 bytes takes with Ethernet, IPv4 and UDP headers.
 pub const FRAME_LEN: usize = 64 + 42;
 /// An EtherType for experiments (IEEE Std 802), which the kernel ignores.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
-const FRAMES: u32 = 1024;
-const RING_ENTRIES: u32 = 256;
 /// Where a ping has its number, which its answer repeats.
 const NUMBER: std::ops::Range<usize> = 14..22;
 /// A ping without an answer in this time is given up for the next one.
@@ -24,14 +21,7 @@ const LOST_AFTER: Duration = Duration::from_millis(100);
 
 /// One end of the ping-pong.
 #[derive(Debug)]
-pub struct Floor {
-    pool: FramePool,
-    rx: OwnRx,
-    tx: OwnTx,
-    kick: XdpKick,
-    _maps: FlowMaps,
-    _link: XdpLink,
-}
+pub struct Floor(Queue);
 
 impl Floor {
     /// Takes over queue 0 of an interface: until the value is dropped, the kernel gets none of its
@@ -40,41 +30,14 @@ impl Floor {
     /// # Errors
     /// What the system refused.
     pub fn open(link_index: u32) -> io::Result<Self> {
-        let pool = FramePool::new(FRAMES, 2048, ThreadMode::Single)?;
-        let maps = FlowMaps::create(1)?;
-        let program = Program::load_catch_all(&maps)?;
-        let link = XdpLink::attach(&program, link_index, AttachMode::Generic)
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        let sizes = Sizes {
-            rx: RING_ENTRIES,
-            tx: RING_ENTRIES,
-        };
-        let binding = Binding {
-            copy: true,
-            in_pieces: false,
-        };
-        let (umem, patience) = (Umem::Register, Patience::Long);
-        let xsk = Xsk::open(link_index, 0, &pool, umem, sizes, binding, patience)?;
-        maps.set_xsk(0, std::os::fd::AsRawFd::as_raw_fd(&*xsk.fd))?;
-        let sending = SendingXsk::open(link_index, 0, &xsk, sizes, binding)?;
-        let kick = XdpKick::new(sending.fd);
-        let rx = OwnRx::new([(xsk.rx, xsk.fill, xsk.fd)], &pool, FRAME_LEN);
-        let tx = OwnTx::new(sending.tx, xsk.completion);
-        Ok(Self {
-            pool,
-            rx,
-            tx,
-            kick,
-            _maps: maps,
-            _link: link,
-        })
+        Queue::open(link_index, AttachMode::Generic, Program::load_catch_all).map(Self)
     }
 
     /// Sends every ping back to where it came from, for as long as `duration`. Returns how many.
     pub fn serve(&mut self, duration: Duration) -> u64 {
-        let Self {
+        let Queue {
             pool, rx, tx, kick, ..
-        } = self;
+        } = &mut self.0;
         let until = Instant::now() + duration;
         let mut count = 0;
         while Instant::now() < until {
@@ -111,9 +74,9 @@ impl Floor {
     /// Only the answer to the last ping counts: what the peer's kernel sends by itself would
     /// otherwise be taken for one, and from then on two pings would be under way at once.
     pub fn measure(&mut self, mac: [u8; 6], peer: [u8; 6], duration: Duration) -> Vec<u32> {
-        let Self {
+        let Queue {
             pool, rx, tx, kick, ..
-        } = self;
+        } = &mut self.0;
         let mut ping = [0u8; FRAME_LEN];
         ping[..6].copy_from_slice(&peer);
         ping[6..12].copy_from_slice(&mac);

@@ -11,6 +11,7 @@
     reason = "the kernel's interfaces mix widths; what is cast is bounded by a ring, a message or a system call's result"
 )]
 
+pub mod arp_round_trips;
 mod attacher;
 mod attachment;
 pub mod bpf;
@@ -18,9 +19,11 @@ mod device;
 mod ethtool;
 mod exit;
 mod fds;
+mod first_queue;
 pub mod floor;
 mod flow_rules;
 mod frame_space;
+pub mod measured_modes;
 mod metadata_source;
 mod modes;
 mod ptp;
@@ -33,6 +36,7 @@ mod table;
 mod xsk;
 
 pub use device::XdpBackend;
+pub use ethtool::driver;
 pub use rings::{OwnRx, OwnTx, XdpKick, XdpRx, XdpTx, XdpWatch};
 pub use segmenter::XdpSegmenter;
 pub use steering::XdpSteering;

@@ -2,20 +2,22 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use dev_core::{LinkSpec, Merging, OpenError};
 use vma_config::XdpMode;
 
 use crate::bpf::link::AttachMode;
 use crate::ethtool;
+use crate::measured_modes;
 use crate::segmenter::XdpSegmenter;
 
-/// Opens something in the first mode that goes: by `open`, which is told the mode, and whether
-/// packets longer than a frame are to come in several. Says why it is not the first choice, if it
-/// is not.
+/// Opens something in the first mode that goes, from `first` on: by `open`, which is told the mode,
+/// and whether packets longer than a frame are to come in several. Says why it is not the first
+/// choice, if it is not.
 pub(crate) fn in_some_mode<T>(
     mode: XdpMode,
-    driver: &str,
+    first: AttachMode,
     open: impl Fn(AttachMode, bool) -> Result<T, OpenError>,
 ) -> Result<(T, Option<String>), OpenError> {
     let open = |attach| match attach {
@@ -27,7 +29,6 @@ pub(crate) fn in_some_mode<T>(
             false => open(attach, false),
         }),
     };
-    let first = first_mode(mode, driver);
     let second = match (mode, first) {
         (XdpMode::Native | XdpMode::Generic, _) => None,
         (XdpMode::Auto, AttachMode::Generic) => Some(AttachMode::Native),
@@ -47,12 +48,15 @@ pub(crate) fn in_some_mode<T>(
 }
 
 /// The mode that is tried first.
-pub(crate) fn first_mode(mode: XdpMode, driver: &str) -> AttachMode {
+pub(crate) fn first_mode(mode: XdpMode, link: &LinkSpec, driver: &str) -> AttachMode {
+    let measured = || measured_modes::look_up(Path::new(measured_modes::FILE), link.mac, driver);
     match mode {
         XdpMode::Native => AttachMode::Native,
         XdpMode::Generic => AttachMode::Generic,
-        XdpMode::Auto if faster_in_generic_mode(driver) => AttachMode::Generic,
-        XdpMode::Auto => AttachMode::Native,
+        XdpMode::Auto => measured().unwrap_or(match faster_in_generic_mode(driver) {
+            true => AttachMode::Generic,
+            false => AttachMode::Native,
+        }),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What the interfaces are good for.
 
+use dev_xdp::bpf::link::AttachMode;
+
 use crate::facts::{Facts, Interface};
+use crate::measure::{Measured, words};
 use crate::probe::Opened;
 use crate::report::Finding;
 
@@ -99,14 +102,56 @@ fn interface(facts: &Facts, interface: &Interface) -> Finding {
             "Packets beyond 3826 bytes go through the kernel.",
         );
     }
-    match interface.opened {
-        Some(_) => Finding::fine(name, format!("{text}, an AF_XDP socket opens")),
+    match (&interface.measured, &interface.opened) {
+        (Some(measured), _) => of_measured(name, &text, measured),
+        (None, Some(_)) => Finding::fine(name, format!("{text}, an AF_XDP socket opens")),
+        (None, None) => Finding::fine(name, text),
+    }
+}
+
+fn of_measured(name: &str, text: &str, measured: &Measured) -> Finding {
+    let (asked, native, generic, not_kept) = match measured {
+        Measured::Modes {
+            asked,
+            native,
+            generic,
+            not_kept,
+        } => (asked, native, generic, not_kept),
+        Measured::NobodyToAsk => {
+            return Finding::worse(
+                name,
+                format!("{text}; not measured: no neighbour with an IPv4 address is known"),
+                "Ping the gateway or any host on the link first.",
+            );
+        }
+    };
+    let text = format!(
+        "{text}; an ARP round trip with {asked}: native {}, generic {}",
+        words(native),
+        words(generic)
+    );
+    if native.is_err() && generic.is_err() {
+        let remedy = "Answers that come to another queue than the first are not seen: measure with one (ethtool -L \
+                      NAME combined 1).";
+        return Finding::worse(name, text, remedy);
+    }
+    match not_kept {
         None => Finding::fine(name, text),
+        Some(why) => Finding::worse(
+            name,
+            format!("{text}; not kept for VMA_XDP_MODE=auto: {why}"),
+            "Run it as root, or set VMA_XDP_MODE.",
+        ),
     }
 }
 
 /// That of XDP, as far as it is known before a program is attached.
 fn mode(facts: &Facts, interface: &Interface) -> &'static str {
+    match interface.measured_mode {
+        Some(AttachMode::Native) => return "native XDP, as measured",
+        Some(AttachMode::Generic) => return "generic XDP, as measured",
+        None => {}
+    }
     match (interface.is_veth, facts.has_generic_mode()) {
         (true, true) => "generic XDP",
         (true, false) => "native XDP",

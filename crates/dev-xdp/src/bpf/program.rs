@@ -24,6 +24,7 @@ mod decision;
 mod group;
 mod ipv6;
 mod layout;
+mod measuring;
 mod options;
 mod owner;
 mod stamp;
@@ -137,29 +138,6 @@ impl Program {
             Some(libc::EACCES | libc::EPERM) => load(LengthFrom::Helper).map_err(|_| error),
             _ => Err(error),
         })
-    }
-
-    /// Loads a program that redirects every frame: the least that any program can do for AF_XDP.
-    pub(crate) fn load_catch_all(maps: &FlowMaps) -> Result<Self, BpfError> {
-        let attempt = "load the XDP program that redirects everything";
-        let mut a = Assembler::default();
-        a.load(R2, U32, R1, context::RX_QUEUE_INDEX);
-        a.load_map(R1, maps.xsks_fd());
-        a.mov(R3, Verdict::Pass as i32);
-        a.call(Helper::RedirectMap);
-        a.exit();
-        let instructions = a
-            .finish()
-            .map_err(|bad_jump| BpfError::new(attempt, io::Error::other(bad_jump)))?;
-        let fd = syscall::load(
-            ProgramKind::Xdp,
-            None,
-            &instructions,
-            FLOOR_NAME,
-            c"Dual MIT/GPL",
-            attempt,
-        )?;
-        Ok(Self { fd })
     }
 
     /// Runs the program in the kernel on one frame, outside any interface.

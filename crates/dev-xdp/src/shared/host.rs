@@ -35,7 +35,7 @@ use crate::device::XdpBackend;
 use crate::ethtool;
 use crate::fds;
 use crate::frame_space::HEADROOM_BYTES;
-use crate::modes::{has_partial_checksums, in_some_mode, refused, with_first};
+use crate::modes::{first_mode, has_partial_checksums, in_some_mode, refused, with_first};
 use crate::queue::{Consumer, Producer};
 use crate::table::{FLOW_CAPACITY, taken_out};
 use crate::xsk::{self, Binding, Mapping, Memory, Patience, Umem};
@@ -137,7 +137,8 @@ impl Host {
         };
         let open =
             |mode, in_pieces| Self::open_in_mode(backend, link, &driver, shape, mode, in_pieces);
-        let (mut host, not_first) = in_some_mode(backend.mode, &driver, open)?;
+        let first = first_mode(backend.mode, link, &driver);
+        let (mut host, not_first) = in_some_mode(backend.mode, first, open)?;
         host.note = with_first(not_first, std::mem::take(&mut host.note));
         Ok(host)
     }

@@ -57,7 +57,8 @@ pub(super) const PARAMETERS: [Parameter; 7] = [
     )
     .about(
         "Where the XDP program runs.",
-        "auto takes what measures faster for the interface's driver, and the other mode if that fails. \
+        "auto takes what vma-run --check --measure found faster on the interface, else what is faster for \
+         its driver, and the other mode if that fails. \
          native needs a driver with XDP support, generic a kernel with BTF and CAP_PERFMON; an interface \
          without what its mode needs is then not accelerated.",
     ),

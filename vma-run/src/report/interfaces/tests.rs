@@ -152,3 +152,39 @@ fn addresses_of_either_family_do() {
     let (_, text) = complaint(&with(bare));
     assert!(text.contains("no address"), "{text}");
 }
+
+#[test]
+fn what_modes_took_is_told_and_why_nothing_was_measured() {
+    let measured = |measured| Interface {
+        measured: Some(measured),
+        ..other()
+    };
+    let modes = |native, not_kept| Measured::Modes {
+        asked: [192, 0, 2, 1].into(),
+        native,
+        generic: Ok(7_900),
+        not_kept,
+    };
+    let text = report(&with(measured(modes(Ok(9_100), None)))).to_string();
+    let expected = "; an ARP round trip with 192.0.2.1: native 9.1 us, generic 7.9 us\n";
+    assert!(text.contains(expected), "{text}");
+    let text = report(&with(measured(modes(Err("no".to_owned()), None)))).to_string();
+    assert!(text.contains("native - (no), generic 7.9 us\n"), "{text}");
+    let not_kept = Some("read-only".to_owned());
+    let (_, text) = complaint(&with(measured(modes(Ok(1), not_kept))));
+    assert!(
+        text.contains("not kept for VMA_XDP_MODE=auto: read-only"),
+        "{text}"
+    );
+    let (_, text) = complaint(&with(measured(Measured::NobodyToAsk)));
+    assert!(text.contains("no neighbour"), "{text}");
+    let known = Interface {
+        measured_mode: Some(AttachMode::Generic),
+        ..other()
+    };
+    let text = report(&with(known)).to_string();
+    assert!(
+        text.contains("MTU 1500, generic XDP, as measured"),
+        "{text}"
+    );
+}

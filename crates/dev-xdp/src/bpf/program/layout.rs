@@ -27,6 +27,15 @@ pub(super) mod frame {
     pub(in crate::bpf::program) const HEADERS_BYTES: i32 = 42;
 }
 
+/// An ARP packet for IPv4 in Ethernet (RFC 826): offsets in the frame, and values.
+pub(super) mod arp {
+    pub(in crate::bpf::program) const LEN: i32 = 42;
+    pub(in crate::bpf::program) const ETHER_TYPE: u16 = 0x0806;
+    pub(in crate::bpf::program) const OPERATION: i16 = 20;
+    pub(in crate::bpf::program) const REPLY: u16 = 2;
+    pub(in crate::bpf::program) const TARGET_ADDRESS: i16 = 38;
+}
+
 pub(super) const ETHER_TYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// "More fragments" and the fragment offset.
 pub(super) const FRAGMENT_MASK: u16 = 0x3fff;
