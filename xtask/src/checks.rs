@@ -69,6 +69,7 @@ const SLEEPING: &[&str] = &[
     "seldom::",
     "stream_calls::",
     "stream_states::",
+    "within_host::",
 ];
 
 /// Everyday servers of [`SERVICES`]: nothing else runs beside them.
@@ -345,10 +346,11 @@ fn by_verbs(library: &Path) -> Command {
     command
 }
 
-/// `cargo test`, where end-to-end tests preload this library.
+/// `cargo test`, where end-to-end tests preload this library, and everything has been compiled.
 fn tested(library: &Path, arguments: &[&str]) -> Command {
     let mut command = cargo::command(&[&["test"], arguments].concat());
     command.env(LIBRARY_UNDER_TEST, library);
+    command.env("VMA_TEST_BUILT", "1");
     command
 }
 

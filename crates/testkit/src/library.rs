@@ -49,7 +49,7 @@ pub fn own_program(package: &str) -> io::Result<PathBuf> {
 ///
 /// What cargo printed, if it cannot build it.
 pub fn tool(package: &str, program: &str) -> io::Result<PathBuf> {
-    build_with(&["--package", package], program).map_err(io::Error::other)
+    built_with(&["--package", package], program).map_err(io::Error::other)
 }
 
 /// Whether that library was optimised: bounds of time and space are for what ships.
@@ -103,7 +103,7 @@ fn output() -> Output {
 /// What cargo printed, if it cannot build it.
 pub fn example_path(name: &str) -> io::Result<PathBuf> {
     let arguments = ["--package", "testkit", "--example", name];
-    build_with(&arguments, &format!("examples/{name}")).map_err(io::Error::other)
+    built_with(&arguments, &format!("examples/{name}")).map_err(io::Error::other)
 }
 
 /// Copies a program, by another process: a test beside this one that forks while it is written
@@ -115,6 +115,17 @@ pub fn example_path(name: &str) -> io::Result<PathBuf> {
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).status();
     assert!(copied.is_ok_and(|it| it.success()), "{}", from.display());
+}
+
+/// The same as [`build_with`], of what `cargo test --workspace` builds, too: with
+/// `VMA_TEST_BUILT` it has done so. Alone, the crates of a program have other features and are
+/// built anew, while tests wait.
+fn built_with(arguments: &[&str], file: &str) -> Result<PathBuf, String> {
+    if env::var_os("VMA_TEST_BUILT").is_none() {
+        return build_with(arguments, file);
+    }
+    let output = output();
+    existing(output.target_directory.join(&output.profile).join(file))
 }
 
 /// Builds what the arguments name, and returns the path of this file below the profile's directory.

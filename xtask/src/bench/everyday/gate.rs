@@ -16,6 +16,9 @@ const SECONDS: u32 = 1;
 /// Lower than what `bench --everyday --check` asks for: it tells a library that slows a service
 /// from a machine that is busy.
 const RATE_MIN: f64 = 0.9;
+/// Of what every change must pass. A virtual machine's CPUs are near each other and far in turns of
+/// minutes: of one library one run said 0.87 of nginx, the next 1.01.
+const RATE_MIN_SHORT: f64 = 0.8;
 /// So many pairs of loads at most, one on the kernel and one with the library.
 const PAIRS_MAX: usize = 12;
 
@@ -43,17 +46,18 @@ const KNOWN_SLOWER: [&str; 5] = [
 
 /// Fails if one of a few is slower than on the kernel; otherwise says how fast they are.
 pub(crate) fn gate(library: &Path) -> Result<String, Failure> {
-    judge(library, &services::named(&SHORT_FORM.map(str::to_owned))?)
+    let services = services::named(&SHORT_FORM.map(str::to_owned))?;
+    judge(library, &services, RATE_MIN_SHORT)
 }
 
 /// The same of all, but those whose every request is a connection.
 pub(crate) fn long_gate(library: &Path) -> Result<String, Failure> {
     let mut all = services::named(&[])?;
     all.retain(|service| !service.short);
-    judge(library, &all)
+    judge(library, &all, RATE_MIN)
 }
 
-fn judge(library: &Path, services: &[&'static Service]) -> Result<String, Failure> {
+fn judge(library: &Path, services: &[&'static Service], least: f64) -> Result<String, Failure> {
     setup::ensure(Whom::Loading)?;
     let stage = Stage::new(library.to_owned())?;
     let (mut said, mut slow) = (Vec::new(), Vec::new());
@@ -65,10 +69,10 @@ fn judge(library: &Path, services: &[&'static Service]) -> Result<String, Failur
         let again = |failure| {
             interrupt::check()?;
             say(format_args!("{failure}, once more"));
-            ratio(&stage, service)
+            ratio(&stage, service, least)
         };
-        match ratio(&stage, service).or_else(again) {
-            Ok(ratio) if ratio >= RATE_MIN || KNOWN_SLOWER.contains(&service.name) => {
+        match ratio(&stage, service, least).or_else(again) {
+            Ok(ratio) if ratio >= least || KNOWN_SLOWER.contains(&service.name) => {
                 said.push(format!("{} {ratio:.2}", service.name))
             }
             Ok(ratio) => slow.push(format!("{} {ratio:.2}", service.name)),
@@ -82,7 +86,7 @@ fn judge(library: &Path, services: &[&'static Service]) -> Result<String, Failur
         return Ok(said.join(", "));
     }
     Err(Failure::Reason(format!(
-        "slower than {RATE_MIN} of the kernel's rate: {}",
+        "slower than {least} of the kernel's rate: {}",
         slow.join(", ")
     )))
 }
@@ -90,7 +94,7 @@ fn judge(library: &Path, services: &[&'static Service]) -> Result<String, Failur
 /// Of two servers that run side by side and are asked in turns: a server that starts anew for each
 /// load has other memory, workers that have shared their connections otherwise, and a faster or
 /// slower moment of the machine. As few turns as it takes.
-fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
+fn ratio(stage: &Stage, service: &'static Service, least: f64) -> Result<f64, Failure> {
     let start = |ends| {
         interrupt::check()?;
         let setting = Setting::usual(ends, Placement::Apart);
@@ -106,7 +110,7 @@ fn ratio(stage: &Stage, service: &'static Service) -> Result<f64, Failure> {
         }
         rates.push(pair);
         let ratio = judged(&rates);
-        if ratio >= RATE_MIN || rates.len() == PAIRS_MAX {
+        if ratio >= least || rates.len() == PAIRS_MAX {
             return Ok(ratio);
         }
         say(format_args!("{}: {ratio:.2}, once more", service.name));
