@@ -116,7 +116,7 @@ const LONG_TESTS: &[&[&str]] = &[
     &[END_TO_END, "--test=udp", "integrity::"],
     &[END_TO_END, "--test=udp", "rings::"],
     &["--package=packetdrill", "--test=preloaded"],
-    &["--package=tcp", "--test=goodput"],
+    &["--package=tcp", "--test=fairness", "--test=goodput"],
     &["--package=tcp", "--test=linux", "transfer"],
 ];
 
