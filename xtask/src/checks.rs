@@ -5,6 +5,7 @@ mod autogroup;
 mod failures;
 mod step;
 mod stuck;
+mod targets;
 mod totals;
 
 use std::path::{Path, PathBuf};
@@ -27,13 +28,18 @@ use crate::process;
 use crate::setup;
 use ahead::Ahead;
 use step::{Outcome, Step, long_tests, simple_step, skipped, step, tests, tests_beside};
+use targets::Targets;
 use totals::Totals;
 
 /// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
 const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
 
+/// Whatever is run, it is of the workspace: see [`targets`].
+const WORKSPACE: &str = "--workspace";
 /// The suites of the whole product, in `tests`.
-const END_TO_END: &str = "--package=end-to-end";
+const END_TO_END: &str = "end-to-end";
+/// Its tests take time in simulations.
+const TCP_ENGINE: &str = "tcp";
 /// Those that load the machine.
 const SUITES: &[&str] = &["faults", "processes", "tcp", "tools", "udp"];
 /// Those that run again on the emulated RDMA devices.
@@ -75,17 +81,6 @@ const SLEEPING: &[&str] = &[
 /// Everyday servers of [`SERVICES`]: nothing else runs beside them.
 const SHIPPED: &str = "shipped::";
 
-/// The tests of the TCP engine, which take time in simulations.
-const TCP_ENGINE: &[&str] = &["--package=tcp", "--no-fail-fast"];
-
-/// The tests of everything else but the suites, which mostly sleep.
-const OTHERS: &[&str] = &[
-    "--workspace",
-    "--exclude=end-to-end",
-    "--exclude=tcp",
-    "--no-fail-fast",
-];
-
 /// Their sockets poll, or what they compare depends on when it happens.
 const CASES_AT_ONCE: &str = "--test-threads=4";
 
@@ -105,19 +100,19 @@ const THREADS_THAT_SLEEP: &str = "--test-threads=8";
 
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
-    &[END_TO_END, "--test=costs", "readers::"],
-    &[END_TO_END, "--test=faults", "path_mtu::"],
-    &[END_TO_END, "--test=faults", "routes::"],
-    &[END_TO_END, "--test=faults", "stress::"],
-    &[END_TO_END, "--test=multicast"],
-    &[END_TO_END, "--test=processes", "hand_overs::"],
-    &[END_TO_END, "--test=services", "over_real_ipv6::"],
-    &[END_TO_END, "--test=services", "own_suites::"],
-    &[END_TO_END, "--test=udp", "integrity::"],
-    &[END_TO_END, "--test=udp", "rings::"],
-    &["--package=packetdrill", "--test=preloaded"],
-    &["--package=tcp", "--test=fairness", "--test=goodput"],
-    &["--package=tcp", "--test=linux", "transfer"],
+    &[WORKSPACE, "--test=costs", "readers::"],
+    &[WORKSPACE, "--test=faults", "path_mtu::"],
+    &[WORKSPACE, "--test=faults", "routes::"],
+    &[WORKSPACE, "--test=faults", "stress::"],
+    &[WORKSPACE, "--test=multicast"],
+    &[WORKSPACE, "--test=processes", "hand_overs::"],
+    &[WORKSPACE, "--test=services", "over_real_ipv6::"],
+    &[WORKSPACE, "--test=services", "own_suites::"],
+    &[WORKSPACE, "--test=udp", "integrity::"],
+    &[WORKSPACE, "--test=udp", "rings::"],
+    &[WORKSPACE, "--test=preloaded"],
+    &[WORKSPACE, "--test=fairness", "--test=goodput"],
+    &[WORKSPACE, "--test=linux", "transfer"],
 ];
 
 /// Runs every step, also after one has failed, so that one run shows all there is to mend.
@@ -211,14 +206,18 @@ fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>,
         multicast.args(["--", CASES_AT_ONCE]);
         let mut services = suites(library, &[SERVICES]);
         services.args(["--", "--skip", SHIPPED]);
+        let targets = Targets::read()?;
+        let mut others = vec!["--lib".to_owned(), "--bins".to_owned()];
+        others.extend(targets.but_of(&[END_TO_END, TCP_ENGINE]));
         // Of two that run at a time one mostly sleeps.
         let beside = [
-            ("others", tested(library, OTHERS)),
+            ("others", selected(library, &others)),
             ("sleeping", sleeping),
             ("multicast", multicast),
             ("kernel's", left_to_kernel(library, LEFT_FOR_AN_OPTION)),
             ("services", services),
-            ("TCP engine", tested(library, TCP_ENGINE)),
+            ("TCP engine", selected(library, &targets.of(TCP_ENGINE))),
+            ("examples", selected(library, &["--doc".to_owned()])),
         ];
         let beside = beside.map(|(name, command)| (name, in_the_background(command)));
         let own = || {
@@ -242,9 +241,9 @@ fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>,
     };
     steps.push(tests("TLS", tls)?);
     let debug = || {
-        let mut command = cargo::command(&["test", "--no-fail-fast", END_TO_END]);
-        select(&mut command, OF_DEBUG_PASS);
-        command.arg("--").args(DEBUG_PASS);
+        let names = OF_DEBUG_PASS.iter().map(|name| format!("--test={name}"));
+        let mut command = cargo::command(&["test", "--no-fail-fast", WORKSPACE]);
+        command.args(names).arg("--").args(DEBUG_PASS);
         command
     };
     steps.push(tests("debug library", debug)?);
@@ -320,15 +319,15 @@ fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
 
 /// These suites; arguments of theirs may follow.
 fn suites(library: &Path, names: &[&str]) -> Command {
-    let mut command = tested(library, &[END_TO_END, "--no-fail-fast"]);
-    select(&mut command, names);
-    command
+    let names: Vec<_> = names.iter().map(|name| format!("--test={name}")).collect();
+    selected(library, &names)
 }
 
-fn select(command: &mut Command, suites: &[&str]) {
-    suites.iter().for_each(|name| {
-        command.args(["--test", name]);
-    });
+/// Test programs of the workspace, as cargo selects them.
+fn selected(library: &Path, selection: &[String]) -> Command {
+    let mut command = tested(library, &[WORKSPACE, "--no-fail-fast"]);
+    command.args(selection);
+    command
 }
 
 /// The same command at a low priority, so that what is measured beside it is hardly disturbed.

@@ -39,7 +39,7 @@ pub(super) struct Failures {
 /// A test program of which some test failed.
 #[derive(Debug, PartialEq)]
 struct Target {
-    /// As cargo selects it: `-p end-to-end --test udp`.
+    /// As cargo says it: `-p end-to-end --test udp`.
     selection: Vec<String>,
     tests: Vec<String>,
     /// It said nothing any more: which tests have not run is not known.
@@ -160,7 +160,9 @@ impl Failures {
 
     fn once_more(&self, target: &Target) -> Command {
         let mut command = cargo::command(&["test"]);
-        command.args(&target.selection).arg("--");
+        // With the crates as they were compiled, see `targets`.
+        command.arg("--workspace");
+        command.args(target.selection.iter().skip(2)).arg("--");
         if target.was_killed {
             command.args(&self.arguments);
         } else {
@@ -230,7 +232,7 @@ error: 1 target failed:
         };
         assert_eq!(failures.targets, [expected]);
         let words = process::words(&failures.once_more(&failures.targets[0]));
-        let expected = "test -p end-to-end --test udp -- --exact --include-ignored --test-threads=1 limits::three stops";
+        let expected = "test --workspace --test udp -- --exact --include-ignored --test-threads=1 limits::three stops";
         assert!(words.ends_with(expected), "{words}");
     }
 
@@ -252,7 +254,7 @@ error: 1 target failed:
             .map(|target| failures.once_more(target));
         let words: Vec<_> = again.map(|command| process::words(&command)).collect();
         assert!(
-            words[0].ends_with("test -p vmad --test resets -- --skip slow::"),
+            words[0].ends_with("test --workspace --test resets -- --skip slow::"),
             "{words:?}"
         );
         assert!(words[1].ends_with("--test-threads=1 a"), "{words:?}");
