@@ -128,8 +128,8 @@ pub(crate) fn run(extent: Extent, loudness: Loudness) -> Result<(), Failure> {
         output::log_to(&path)?;
     }
     let _off = autogroup::Off::begin();
-    // Beside what is compiled for the tests: the two share nothing, and each has minutes in which it
-    // uses one CPU.
+    // Beside what is compiled for the tests: the two share nothing, and each has minutes in which
+    // it uses one CPU.
     let library = (extent != Extent::Quick).then(|| thread::spawn(cargo::release_library));
     let lints = [
         "clippy",
