@@ -10,13 +10,13 @@ use dev_xdp::bpf::link::AttachMode;
 use dev_xdp::measured_modes;
 use netconf::{Link, NeighbourState, Netconf, RouteQuery};
 
-/// Of one mode.
-const TIME: Duration = Duration::from_millis(50);
-const ROUND_TRIPS_MAX: usize = 2000;
-/// Fewer say nothing.
-const ROUND_TRIPS_MIN: usize = 20;
 /// Both modes, so often in turns: what the machine does meanwhile meets both.
 const TURNS: usize = 2;
+/// Of one mode in one turn.
+const TIME: Duration = Duration::from_millis(25);
+const ROUND_TRIPS_MAX: usize = 1000;
+/// Fewer in all say nothing.
+const ROUND_TRIPS_MIN: usize = 20;
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +59,8 @@ pub(crate) fn measure(netconf: &Netconf, link: &Link) -> Measured {
             .iter_mut()
             .zip([AttachMode::Native, AttachMode::Generic])
         {
-            let more = arp_round_trips::measure(
-                link.index,
-                attach,
-                mac,
-                neighbour,
-                TIME / TURNS as u32,
-                ROUND_TRIPS_MAX / TURNS,
-            );
+            let more =
+                arp_round_trips::measure(link.index, attach, mac, neighbour, TIME, ROUND_TRIPS_MAX);
             match (round_trips.as_mut(), more) {
                 (Ok(known), Ok(more)) => Vec::extend(known, more),
                 (Ok(_), Err(error)) => *round_trips = Err(error.to_string()),

@@ -53,7 +53,7 @@ pub(crate) fn first_mode(mode: XdpMode, link: &LinkSpec, driver: &str) -> Attach
     match mode {
         XdpMode::Native => AttachMode::Native,
         XdpMode::Generic => AttachMode::Generic,
-        XdpMode::Auto => measured().unwrap_or(match faster_in_generic_mode(driver) {
+        XdpMode::Auto => measured().unwrap_or_else(|| match faster_in_generic_mode(driver) {
             true => AttachMode::Generic,
             false => AttachMode::Native,
         }),
