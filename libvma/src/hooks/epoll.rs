@@ -38,7 +38,7 @@ hook! {
         }
         // SAFETY: the arguments are the caller's own.
         let result = unsafe { real::epoll_ctl(epfd, operation, fd, event) };
-        if result == 0 && let Some(engine) = process_state::engine() && engine.look_up(fd).is_some() {
+        if result == 0 && let Some(engine) = process_state::engine() && engine.follows_in_epoll(fd) {
             let has_event = operation != libc::EPOLL_CTL_DEL;
             // SAFETY: the kernel has just read the event.
             let event = has_event.then(|| unsafe { event.read_unaligned() });
@@ -54,7 +54,7 @@ hook! {
 /// That of `epoll_ctl(2)`.
 unsafe fn epoll_add(epfd: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     engine::epoll_may_be_shared(fd);
-    let engine = process_state::engine().filter(|engine| engine.look_up(fd).is_some());
+    let engine = process_state::engine().filter(|engine| engine.follows_in_epoll(fd));
     let Some(engine) = engine.filter(|_| is_readable(event, size_of::<epoll_event>())) else {
         // SAFETY: the caller's promise.
         return unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, event) };
@@ -92,7 +92,9 @@ unsafe fn epoll_ctl_here(
     event: *mut epoll_event,
 ) -> Option<c_int> {
     let engine = process_state::engine()?;
-    engine.look_up(fd)?;
+    if !engine.follows_in_epoll(fd) {
+        return None;
+    }
     let has_event = operation != libc::EPOLL_CTL_DEL;
     if has_event && !is_readable(event, size_of::<epoll_event>()) {
         return None;

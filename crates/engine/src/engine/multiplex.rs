@@ -77,6 +77,17 @@ impl<B: Backend> Engine<B> {
         }
     }
 
+    /// Whether what becomes of a descriptor in epoll sets is the library's to know.
+    #[inline]
+    pub fn follows_in_epoll(&self, fd: c_int) -> bool {
+        match self.look_up(fd) {
+            None => false,
+            Some(Object::Udp(socket)) => !socket.is_any_descriptor(),
+            Some(Object::Tcp(socket)) => socket.is_local() || !socket.is_any_descriptor(),
+            Some(Object::Epoll(_)) => true,
+        }
+    }
+
     /// An `epoll_ctl(2)` that needs no system call. `None`: the kernel does it.
     #[inline]
     pub fn epoll_control(

@@ -124,6 +124,11 @@ impl<S: Receiver> Attachment<S> {
     /// Shows what the socket's reason is about, and its groups. `past_kernel`: those that it has as
     /// one who receives from every group.
     pub(super) fn explain(&mut self, counters: &SocketStats, detail: &str, past_kernel: &[IpAddr]) {
+        let is_said = self.detail.is_empty() && self.shown_groups.is_empty() && !self.lists_groups;
+        if detail.is_empty() && is_said {
+            // Most sockets of the kernel's: a new one says nothing.
+            return;
+        }
         if self.detail != detail {
             detail.clone_into(&mut self.detail);
         }

@@ -54,9 +54,13 @@ fn move_to_kernel<S: Stack>(host: &Host<S>, socket: S, outcome: NotOffloaded<'_>
     core.release();
     let fd = core.kernel_socket.fd.load(Ordering::Relaxed);
     let about = in_parentheses(detail);
-    let text = format!("back to the kernel: {}{about}", reason.text());
-    log::debug!("fd {fd}: {text}");
-    host.socket_event(reason, fd, &text);
+    log::debug!("fd {fd}: back to the kernel: {}{about}", reason.text());
+    // Of those that have always been the kernel's their reasons tell: thousands in a second would
+    // leave no room for events that something follows from.
+    if core.was_offloaded() {
+        let text = format!("back to the kernel: {}{about}", reason.text());
+        host.socket_event(reason, fd, &text);
+    }
     host.count_reason(reason);
     core.set_reason_about(reason, rule, detail);
     core.interfaces_changed();

@@ -118,6 +118,18 @@ impl OffloadState {
         self.word.fetch_or(COMMITTED, Ordering::AcqRel) & COMMITTED == 0
     }
 
+    /// Whether the socket has been accelerated in this life.
+    pub(crate) fn was_offloaded(&self) -> bool {
+        self.word.load(Ordering::Acquire) & WAS_OFFLOADED != 0
+    }
+
+    /// Whether the socket has always been the kernel's in this life, and will be.
+    #[inline]
+    pub(crate) fn is_never_offloaded(&self) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        word & (COMMITTED | WAS_OFFLOADED) == COMMITTED && is_of_kernel(word & CODE)
+    }
+
     /// Whether the socket is the kernel's for the rest of its life.
     pub(crate) fn is_committed(&self) -> bool {
         self.word.load(Ordering::Acquire) & COMMITTED != 0

@@ -322,6 +322,20 @@ impl<S: Stack> SocketCore<S> {
         self.state.is_committed()
     }
 
+    /// Whether the socket has been accelerated in this life.
+    pub(crate) fn was_offloaded(&self) -> bool {
+        self.state.was_offloaded()
+    }
+
+    /// Whether nothing is to be done about the socket in an epoll set: it is in none of ours, has
+    /// always been the kernel's and will be, as any descriptor that is no socket of ours.
+    #[inline]
+    pub(crate) fn is_any_descriptor(&self) -> bool {
+        self.state.is_never_offloaded()
+            && !self.readiness.is_watched()
+            && self.readiness.now() & events::IN == 0
+    }
+
     /// Makes the socket the kernel's for the rest of its life. `false`: it is already.
     pub(crate) fn commit(&self) -> bool {
         let is_new = self.state.commit();

@@ -223,15 +223,16 @@ impl<S: TcpStack> TcpSocket<S> {
                 rule: Some(rule),
             });
         }
+        // First what needs no system call.
+        let destination = peer.ip();
+        if destination.is_loopback() || destination.is_unspecified() {
+            return Err(Reason::Loopback.into());
+        }
         if !host.network().has_socket(self.fd()) {
             return Err(Reason::Namespace.into());
         }
         if host.network().has_ipsec() {
             return Err(Reason::Ipsec.into());
-        }
-        let destination = peer.ip();
-        if destination.is_loopback() || destination.is_unspecified() {
-            return Err(Reason::Loopback.into());
         }
         if matches!(destination, IpAddr::V6(ip) if ip.is_multicast()) {
             return Err(Reason::Multicast.into());
