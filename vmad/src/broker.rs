@@ -7,6 +7,7 @@
 //!                                  its processes ◄───────┘ questions and answers
 //! ```
 
+mod activation;
 mod board;
 mod here;
 mod newcomer;
@@ -92,7 +93,12 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
     };
     let path = &options.broker_socket;
     let serve_failed = |error| Failure::Agent(path.display().to_string(), error);
-    let listener = listener(path).map_err(serve_failed)?;
+    let passed = activation::passed_socket().map_err(serve_failed)?;
+    // It stays systemd's.
+    let is_own_socket = passed.is_none();
+    let listener = passed
+        .map_or_else(|| listener(path), Ok)
+        .map_err(serve_failed)?;
     let shared = Shared {
         backend: XdpBackend::new(options.xdp_mode, 0),
         log,
@@ -118,8 +124,10 @@ pub(crate) fn run(options: &Options, log: &Log) -> Result<(), Failure> {
             next: FIRST_STRANGER,
         };
         let served = listening.serve(scope, &end);
-        // From here on another one may take its place.
-        let _ = fs::remove_file(path);
+        if is_own_socket {
+            // From here on another one may take its place.
+            let _ = fs::remove_file(path);
+        }
         Board::take_down(path);
         drop(listening);
         // The threads end when nobody can come in any more.

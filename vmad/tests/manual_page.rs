@@ -45,6 +45,9 @@ it opens network interfaces for the programs that ask, in their network namespac
 receive past the kernel on one interface.
 An interface is opened when the first asks, and closed ten seconds after the last has gone.
 When the broker ends, sockets go on with the kernel.
+Where
+.B vma-broker.socket
+is enabled, systemd has the socket, and starts the broker when a program asks.
 .BR vma\\-run (1)
 starts one for a program and what that starts
 .RB ( \\-\\-broker ),

@@ -1,8 +1,10 @@
 //! A broker and servers in one namespace, clients of the kernel's in another.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::net::{
@@ -14,6 +16,23 @@ use testkit::{Accelerated, Namespaces, Pair, Running, Skip, preloaded};
 pub(crate) const START: Duration = Duration::from_secs(60);
 /// A datagram that has not come back by then is lost.
 const LOST: Duration = Duration::from_secs(2);
+
+/// As systemd does with a socket unit (sd_listen_fds(3)).
+const ACTIVATOR: &str = r"
+import os, select, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o666); listener.listen(8)
+print('listens', flush=True)
+for life in range(2):
+    select.select([listener], [], [])
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(listener.fileno(), 3); os.set_inheritable(3, True)
+        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1')
+        os.execv(sys.argv[2], sys.argv[2:])
+    print('started', pid, flush=True)
+    os.waitpid(pid, 0)
+";
 
 pub(crate) struct Lab {
     pub(crate) broker: Option<Running>,
@@ -32,6 +51,12 @@ pub(crate) struct Traffic {
 
 impl Lab {
     pub(crate) fn new(policy: &str) -> Result<Self, Skip> {
+        let mut lab = Self::without_broker(policy)?;
+        lab.start_broker();
+        Ok(lab)
+    }
+
+    pub(crate) fn without_broker(policy: &str) -> Result<Self, Skip> {
         testkit::needs::require(&["python3"])?;
         let pair = Namespaces::pair()?;
         // The servers' host knows its neighbour from here on: else a first answer is the kernel's.
@@ -40,27 +65,51 @@ impl Lab {
         let directory = tempfile::tempdir().unwrap();
         open_to_all(directory.path());
         std::fs::write(directory.path().join("vmad.conf"), policy).unwrap();
-        let mut lab = Self {
+        Ok(Self {
             broker: None,
             pair,
             directory,
-        };
-        lab.start_broker();
-        Ok(lab)
+        })
     }
 
     /// The first, or another one.
     pub(crate) fn start_broker(&mut self) {
         // In no namespace of the test's: it goes where its clients are.
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmad"));
-        command.args(["--broker", "--console", "--broker-policy"]);
-        command.arg(self.directory.path().join("vmad.conf"));
-        command.arg("--broker-socket");
-        command.arg(self.directory.path().join("socket"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmad"));
+        command.args(self.broker_arguments());
         let mut broker = Running::start(command).unwrap();
         let is_up = broker.wait_for_output("opens interfaces", START);
         assert!(is_up, "{}{}", broker.stdout(), broker.stderr());
         self.broker = Some(broker);
+    }
+
+    /// Its socket is somebody's who starts it twice, each time when a program asks.
+    pub(crate) fn start_activator(&mut self) {
+        let mut command = Command::new("python3");
+        command.args(["-c", ACTIVATOR, &self.socket().display().to_string()]);
+        command.arg(env!("CARGO_BIN_EXE_vmad"));
+        command.args(self.broker_arguments());
+        let mut activator = Running::start(command).unwrap();
+        let listens = activator.wait_for_output("listens", START);
+        assert!(listens, "{}", activator.stderr());
+        self.broker = Some(activator);
+    }
+
+    fn broker_arguments(&self) -> Vec<OsString> {
+        let policy = self.directory.path().join("vmad.conf");
+        let mut arguments: Vec<OsString> = ["--broker", "--console", "--broker-policy"]
+            .map(Into::into)
+            .into();
+        arguments.extend([
+            policy.into(),
+            "--broker-socket".into(),
+            self.socket().into(),
+        ]);
+        arguments
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
     }
 
     pub(crate) fn log(&self) -> String {
@@ -112,7 +161,7 @@ impl Lab {
         command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
         command.args(more);
         command.env("LD_PRELOAD", library);
-        command.env("VMA_BROKER", self.directory.path().join("socket"));
+        command.env("VMA_BROKER", self.socket());
         // Other users leave theirs there, too.
         open_to_all(&testkit::statistics_directory());
         let mut server = Accelerated::start(command).unwrap();
@@ -175,7 +224,7 @@ impl Lab {
 
     /// Says what no library says.
     pub(crate) fn babble(&self) {
-        let address = SocketAddrUnix::new(self.directory.path().join("socket")).unwrap();
+        let address = SocketAddrUnix::new(self.socket()).unwrap();
         for message in [&b"x"[..], &[0; 400], b"vmab\x01\0\0\0\x02\0\0\0\0\x08\0\0"] {
             let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
             let socket = socket_with(unix, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -217,7 +266,7 @@ impl Lab {
 
     /// One without the library.
     pub(crate) fn strange_server(&self, port: u16) -> Running {
-        let mut command = std::process::Command::new("python3");
+        let mut command = Command::new("python3");
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broker/echo.py"));
         command.args([Pair::ADDRESS_B.to_string(), port.to_string()]);
         command.arg("share");
@@ -245,9 +294,9 @@ impl Lab {
 
     /// What `vmad --status` prints of this broker.
     pub(crate) fn status(&self, more: &[&str]) -> String {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vmad"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmad"));
         command.arg("--status").args(more).arg("--broker-socket");
-        command.arg(self.directory.path().join("socket"));
+        command.arg(self.socket());
         // Of no daemon.
         command.arg("--status-file");
         command.arg(self.directory.path().join("daemon.json"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Accelerated, or_skip};
 
 use crate::lab::{Lab, START};
@@ -29,6 +30,31 @@ fn sockets_go_past_the_kernel_again_when_the_broker_is_back() {
             lab.traffic(port, Duration::from_secs(1)).assert_whole();
             assert_eq!(server.kernel_packets(), before, "{:?}", server.sockets());
         }
+    }
+}
+
+#[test]
+fn a_broker_whose_socket_is_systemds_starts_when_a_program_asks() {
+    let mut lab = or_skip!(Lab::without_broker(""));
+    lab.start_activator();
+    assert!(!lab.log().contains("started"), "{}", lab.log());
+    let server = lab.server(7001);
+    let started = || {
+        let log = lab.log();
+        let words = log.lines().filter_map(|line| line.strip_prefix("started "));
+        words.map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()
+    };
+    for life in 1..=2 {
+        await_offloaded(&server, true);
+        lab.traffic(7001, Duration::from_secs(1)).assert_whole();
+        let pids = started();
+        assert_eq!(pids.len(), life, "{}", lab.log());
+        // An update of its package: the socket stays, and the library asks again.
+        let pid = Pid::from_raw(pids[life - 1]).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        let ended = || lab.log().matches("[INFO  ] ended").count() == life;
+        assert!(testkit::eventually(START, ended), "{}", lab.log());
+        assert!(lab.socket().exists());
     }
 }
 

@@ -182,6 +182,11 @@ pub(crate) const FILES: &[File] = &[
     ),
     file(
         Library,
+        Repository("packaging/vma-broker.socket"),
+        "usr/lib/systemd/system/vma-broker.socket",
+    ),
+    file(
+        Library,
         Repository("packaging/sysusers.conf"),
         "usr/lib/sysusers.d/vma.conf",
     ),

@@ -133,7 +133,7 @@ fn verify_services(root: &Root) -> Result<(), Failure> {
     command
         .args(["verify", "--man=no", "--recursive-errors=no"])
         .arg(format!("--root={}", root.path().display()))
-        .args(["vma.service", "vma-broker.service"]);
+        .args(["vma.service", "vma-broker.service", "vma-broker.socket"]);
     process::run(command)
 }
 
