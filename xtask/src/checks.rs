@@ -188,8 +188,7 @@ fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>,
         simple_step("documentation", documents)?,
         step("licences", licences::check)?,
     ];
-    let compiled = cargo::command(&["test", "--workspace", "--no-run"]);
-    steps.push(simple_step("compile", compiled)?);
+    steps.push(simple_step("compile", everything())?);
     let mut library = None;
     steps.push(step("library", || {
         library = Some(built.join().map_err(|_| Failure::new("a panic"))??);
@@ -232,21 +231,12 @@ fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>,
             command.args(["--", CASES_AT_ONCE]);
             command
         };
-        steps.push(tests("POSIX", cases)?);
+        // All of them sleep more than they run.
+        let beside = [("TLS", tls()), ("debug library", debug_pass())];
+        let beside = beside.map(|(name, command)| (name, in_the_background(command)));
+        steps.extend(tests_beside(("POSIX", cases), beside.into())?);
         steps.push(tests("as shipped", || shipped(library))?);
     }
-    let tls = || {
-        let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
-        cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
-    };
-    steps.push(tests("TLS", tls)?);
-    let debug = || {
-        let names = OF_DEBUG_PASS.iter().map(|name| format!("--test={name}"));
-        let mut command = cargo::command(&["test", "--no-fail-fast", WORKSPACE]);
-        command.args(names).arg("--").args(DEBUG_PASS);
-        command
-    };
-    steps.push(tests("debug library", debug)?);
     ahead.end();
     steps.push(models()?);
     steps.push(step("fuzzing", || fuzz::run_targets(None))?);
@@ -301,6 +291,20 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
+/// A feature of sockperf-rs that is off by default.
+fn tls() -> Command {
+    let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
+    cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
+}
+
+/// What is quick, with the debug build of the library.
+fn debug_pass() -> Command {
+    let names = OF_DEBUG_PASS.iter().map(|name| format!("--test={name}"));
+    let mut command = cargo::command(&["test", "--no-fail-fast", WORKSPACE]);
+    command.args(names).arg("--").args(DEBUG_PASS);
+    command
+}
+
 /// Everyday servers, one after the other.
 fn shipped(library: &Path) -> Command {
     let mut command = suites(library, &[SERVICES]);
@@ -328,6 +332,12 @@ fn selected(library: &Path, selection: &[String]) -> Command {
     let mut command = tested(library, &[WORKSPACE, "--no-fail-fast"]);
     command.args(selection);
     command
+}
+
+/// Compiles what `cargo test --workspace` runs, and programs that only tests of other packages run.
+fn everything() -> Command {
+    let targets = ["--lib", "--bins", "--tests", "--examples"];
+    cargo::command(&[&["build", WORKSPACE], &targets[..]].concat())
 }
 
 /// The same command at a low priority, so that what is measured beside it is hardly disturbed.

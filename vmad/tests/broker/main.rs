@@ -161,7 +161,7 @@ fn an_interface_is_closed_when_nobody_has_it() {
     }
     // And opened again.
     let _again = lab.server(7001);
-    lab.traffic(7001, Duration::from_millis(300)).assert_whole();
+    lab.traffic(7001, Duration::from_secs(1)).assert_whole();
 }
 
 fn end(broker: Running, signal: i32) {
