@@ -231,12 +231,12 @@ fn usual_steps(built: JoinHandle<Result<PathBuf, Failure>>) -> Result<Vec<Step>,
             command.args(["--", CASES_AT_ONCE]);
             command
         };
-        // All of them sleep more than they run.
-        let beside = [("TLS", tls()), ("debug library", debug_pass())];
-        let beside = beside.map(|(name, command)| (name, in_the_background(command)));
-        steps.extend(tests_beside(("POSIX", cases), beside.into())?);
+        // Both sleep more than they run.
+        let beside = vec![("debug library", in_the_background(debug_pass()))];
+        steps.extend(tests_beside(("POSIX", cases), beside)?);
         steps.push(tests("as shipped", || shipped(library))?);
     }
+    steps.push(tests("TLS", tls)?);
     ahead.end();
     steps.push(models()?);
     steps.push(step("fuzzing", || fuzz::run_targets(None))?);
@@ -293,7 +293,11 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
 
 /// A feature of sockperf-rs that is off by default.
 fn tls() -> Command {
-    let feature = ["test", "--package", "sockperf-rs", "--features", "tls"];
+    let feature = [
+        "test",
+        "--package=sockperf-rs",
+        "--features=sockperf-rs/tls",
+    ];
     cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
 }
 

@@ -24,8 +24,9 @@ const DIFFERENCE: &str = " !! ";
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     environment: Vec<(OsString, OsString)>,
-    /// What cargo hands to the test programs.
+    /// What cargo hands to the test programs, and with which features it builds them.
     arguments: Vec<OsString>,
+    features: Vec<OsString>,
     targets: Vec<Target>,
     /// Of the test program that is running.
     tests: Vec<String>,
@@ -64,9 +65,12 @@ impl Failures {
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         let arguments = command.get_args().skip_while(|word| *word != "--").skip(1);
+        let is_feature = |word: &&OsStr| word.as_encoded_bytes().starts_with(b"--features=");
+        let features = command.get_args().filter(is_feature);
         Self {
             environment: set.collect(),
             arguments: arguments.map(OsStr::to_owned).collect(),
+            features: features.map(OsStr::to_owned).collect(),
             ..Self::default()
         }
     }
@@ -161,7 +165,7 @@ impl Failures {
     fn once_more(&self, target: &Target) -> Command {
         let mut command = cargo::command(&["test"]);
         // With the crates as they were compiled, see `targets`.
-        command.arg("--workspace");
+        command.arg("--workspace").args(&self.features);
         command.args(target.selection.iter().skip(2)).arg("--");
         if target.was_killed {
             command.args(&self.arguments);
@@ -241,7 +245,7 @@ error: 1 target failed:
     fn a_program_that_was_killed_runs_again_as_a_whole() {
         let mut failures = Failures::of(&process::through(
             &["nice"],
-            &cargo::command(&["test", "--no-fail-fast", "--", "--skip", "slow::"]),
+            &cargo::command(&["test", "--features=vmad/x", "--", "--skip", "slow::"]),
         ));
         failures.note("test limits::three ... FAILED");
         failures.note_killed();
@@ -254,7 +258,7 @@ error: 1 target failed:
             .map(|target| failures.once_more(target));
         let words: Vec<_> = again.map(|command| process::words(&command)).collect();
         assert!(
-            words[0].ends_with("test --workspace --test resets -- --skip slow::"),
+            words[0].ends_with("test --workspace --features=vmad/x --test resets -- --skip slow::"),
             "{words:?}"
         );
         assert!(words[1].ends_with("--test-threads=1 a"), "{words:?}");
