@@ -48,11 +48,16 @@ static void have_signal(int msec)
     MUST(setitimer(ITIMER_REAL, &timer, NULL));
 }
 
-static void say_timed(const char *what, int fd, size_t room, int flags, int msec)
+/* `begun`: before what ends the wait. */
+static void say_timed_since(double begun, const char *what, int fd, size_t room, int flags, int msec)
 {
-    double begun = now_sec();
     say_recv(what, fd, room, flags);
     say_waited(what, begun, msec);
+}
+
+static void say_timed(const char *what, int fd, size_t room, int flags, int msec)
+{
+    say_timed_since(now_sec(), what, fd, room, flags, msec);
 }
 
 static void peek_with(int fd)
@@ -65,15 +70,18 @@ static void peek_with(int fd)
     say_timed("cuts", fd, 8, all | MSG_TRUNC, 150);
     say_timed("enough", fd, 3, all, 0);
     set_timeout(fd, 0);
+    double since = now_sec();
     have_signal(150);
-    say_timed("peeks until a signal", fd, 8, all, 150);
+    say_timed_since(since, "peeks until a signal", fd, 8, all, 150);
     struct later later = {fd, 100, "defgh"};
+    since = now_sec();
     pthread_t thread = begun(sends_later, &later);
-    say_timed("peeks until all is there", fd, 8, all, 100);
+    say_timed_since(since, "peeks until all is there", fd, 8, all, 100);
     ended(thread);
     later = (struct later){fd, 100, NULL};
+    since = now_sec();
     thread = begun(shuts_later, &later);
-    say_timed("peeks until the end", fd, 20, all, 100);
+    say_timed_since(since, "peeks until the end", fd, 20, all, 100);
     ended(thread);
     say_recv("takes", fd, 20, 0);
     say_timed("after the end", fd, 20, all, 0);
@@ -114,17 +122,20 @@ static void low_water_with(int fd)
     say_timed("takes without waiting", fd, 20, MSG_DONTWAIT, 0);
     set_timeout(fd, 0);
     have_octets(fd, "12345");
+    double since = now_sec();
     have_signal(150);
-    say_timed("takes at a signal", fd, 20, 0, 150);
+    say_timed_since(since, "takes at a signal", fd, 20, 0, 150);
     struct later later = {fd, 100, "0123456789abcdef"};
+    since = now_sec();
     pthread_t thread = begun(sends_later, &later);
     have_octets(fd, "56");
-    say_timed("takes as it comes", fd, 20, 0, 100);
+    say_timed_since(since, "takes as it comes", fd, 20, 0, 100);
     ended(thread);
     later = (struct later){fd, 100, NULL};
+    since = now_sec();
     thread = begun(shuts_later, &later);
     have_octets(fd, "56");
-    say_timed("takes at the end", fd, 20, 0, 100);
+    say_timed_since(since, "takes at the end", fd, 20, 0, 100);
     ended(thread);
     MUST(close(fd));
 }
