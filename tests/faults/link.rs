@@ -221,54 +221,53 @@ fn the_link_is_deleted_and_made_again() {
     });
 }
 
-/// The address moves to what lies over the interface, and back.
+impl Traffic {
+    /// The address moves to another link.
+    fn move_address(&mut self, from: &str, to: &str) {
+        for change in [
+            format!("address del 10.77.0.2/24 dev {from}"),
+            format!("address add 10.77.0.2/24 dev {to}"),
+        ] {
+            self.change(&change);
+        }
+        self.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+    }
+}
+
 #[test]
-fn what_lies_over_an_interface_is_the_kernels() {
+fn a_bridge_over_an_interface_is_the_kernels() {
     panic_unless_paused(|| {
         let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
-        let bridge = [
-            "link add over type bridge",
-            "link set vb master over",
-            "link set vb nomaster",
-            "over: a bridge",
-        ];
-        let macvlan = [
-            "link add link vb over type macvlan mode bridge",
-            "",
-            "",
-            "over: a macvlan on the veth vb",
-        ];
-        for [make, join, leave, detail] in [bridge, macvlan] {
-            let name = make.split(' ').next_back().unwrap_or_default();
-            if let Err(error) = traffic.pair.b.ip(&make.split(' ').collect::<Vec<_>>()) {
-                testkit::skip(format!("{name}: {error}"));
-                continue;
-            }
-            for change in [
-                join,
-                "link set over up",
-                "address del 10.77.0.2/24 dev vb",
-                "address add 10.77.0.2/24 dev over",
-            ] {
-                if !change.is_empty() {
-                    traffic.change(change);
-                }
-            }
-            traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
-            assert!(eventually(SOON, || traffic.flows()), "{make}");
-            let before = traffic.echo.packets();
-            assert!((0..20).all(|_| traffic.comes_back(SOON)), "{make}");
-            let sockets = traffic.echo.sockets();
-            assert_eq!(traffic.echo.packets(), before, "{make}: {sockets:?}");
-            assert_eq!(sockets[0].detail, detail, "{sockets:?}");
-            for change in [leave, "link del over", "address add 10.77.0.2/24 dev vb"] {
-                if !change.is_empty() {
-                    traffic.change(change);
-                }
-            }
-            traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
-            traffic.assert_flows(detail);
-        }
+        traffic.change("link add over type bridge");
+        traffic.change("link set vb master over");
+        traffic.change("link set over up");
+        traffic.move_address("vb", "over");
+        assert!(eventually(SOON, || traffic.flows()));
+        let before = traffic.echo.packets();
+        assert!((0..20).all(|_| traffic.comes_back(SOON)));
+        let sockets = traffic.echo.sockets();
+        assert_eq!(traffic.echo.packets(), before, "{sockets:?}");
+        assert_eq!(sockets[0].detail, "over: a bridge", "{sockets:?}");
+        traffic.change("link set vb nomaster");
+        traffic.change("link del over");
+        traffic.change("address add 10.77.0.2/24 dev vb");
+        traffic.pair.a.ip(&["neigh", "flush", "all"]).unwrap();
+        traffic.assert_flows("without the bridge");
+    });
+}
+
+#[test]
+fn a_macvlan_over_an_interface_is_another_interface() {
+    panic_unless_paused(|| {
+        let mut traffic = Traffic::start(or_skip!(Namespaces::pair()), &[]);
+        traffic.change("link add link vb over type macvlan mode bridge");
+        traffic.change("link set over up");
+        traffic.move_address("vb", "over");
+        traffic.assert_flows("over it");
+        traffic.move_address("over", "vb");
+        traffic.assert_flows("without it");
+        traffic.change("link del over");
+        traffic.assert_flows("alone");
     });
 }
 

@@ -16,7 +16,8 @@ fn assert_accelerated(process: &Accelerated, requests: u64, what: &str) {
     // All but the large ones, and what came before the neighbour was known.
     assert!(
         kernel < accelerated / 50 && accelerated > requests,
-        "{what}: {accelerated} packets accelerated, {kernel} not"
+        "{what}: {accelerated} packets accelerated, {kernel} not: {:?}",
+        process.sockets()
     );
     for socket in process.sockets() {
         assert_eq!(socket.rx_dropped_packets, 0, "{what}: {socket:?}");

@@ -13,6 +13,7 @@ mod rings;
 mod segmentation;
 mod slow_readers;
 mod unpolled;
+mod uppers;
 mod verbs;
 mod vlan;
 mod wire_headers;

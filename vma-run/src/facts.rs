@@ -39,6 +39,8 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) driver: Option<String>,
     pub(crate) is_veth: bool,
+    /// A VLAN, a bond or the like.
+    pub(crate) is_upper: bool,
     pub(crate) queues: u32,
     pub(crate) mtu: u32,
     pub(crate) has_address: bool,
@@ -120,7 +122,9 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
     let xdp_program = netconf.xdp_program(link.index).ok().flatten();
     let is_tried = attempt != Attempt::Spared && xdp_program.is_none();
     let opened = is_tried.then(|| probe::open(link.index));
-    let is_measured = attempt == Attempt::Measured && opened == Some(Opened::Yes);
+    let is_upper = netconf.upper(link).is_some();
+    // Interfaces over others have one mode.
+    let is_measured = attempt == Attempt::Measured && opened == Some(Opened::Yes) && !is_upper;
     let is_held = xdp_program.is_some() || opened == Some(Opened::Busy);
     let holder = is_held.then(|| holder::find(xdp_program, link.index, name));
     Interface {
@@ -129,6 +133,7 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
         opened,
         measured_mode: measured_mode(link),
         driver,
+        is_upper,
         is_veth: link.kind.as_deref() == Some("veth"),
         queues: queues(name).unwrap_or(link.rx_queues),
         mtu: link.mtu,

@@ -23,6 +23,17 @@ pub struct LinkSpec {
     pub mac: [u8; 6],
     /// Largest IP packet in bytes.
     pub mtu: u32,
+    /// It lies over others. `None`: it is a device.
+    pub upper: Option<Upper>,
+}
+
+/// An interface over others, such as a VLAN or a bond: the kernel sorts its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upper {
+    /// Receive queues that it has.
+    pub queues: u32,
+    /// The interfaces that a bond is made of: their queues are its queues, as far as it has them.
+    pub parts: Vec<String>,
 }
 
 /// Why an interface cannot be accelerated, and what the operator can do about it.

@@ -25,6 +25,7 @@ pub use arrival::{ClockSample, NOTED_BYTES, Noted};
 pub use backend::{
     BIND, Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port,
     ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,
+    Upper,
 };
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};

@@ -25,7 +25,7 @@ use crate::flow_rules::FlowRules;
 use crate::frame_space::{HEADROOM_BYTES, mtu_max};
 use crate::metadata_source::{self, MetadataSource, Needed};
 use crate::modes::{
-    first_mode, has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first,
+    choices, has_partial_checksums, in_some_mode, merging, refused, segmenter, with_first,
 };
 use crate::rings::{XdpKick, XdpRx, XdpTx, XdpWatch};
 use crate::segmenter::XdpSegmenter;
@@ -254,7 +254,7 @@ impl XdpBackend {
                 rules,
             ),
             segmenter,
-            partial_checksums: has_partial_checksums(driver),
+            partial_checksums: has_partial_checksums(link, driver),
             description: format!("xdp {}", attach.text()),
             mtu_max: mtu_max(frame_capacity),
             merging: merging(attach, in_pieces),
@@ -289,7 +289,8 @@ impl Backend for XdpBackend {
 
     fn may_show_clock(&self, link: &LinkSpec) -> bool {
         let driver = ethtool::driver(&link.name);
-        first_mode(self.mode, link, &driver) == AttachMode::Native && !self.has_broker()
+        let first = choices(self.mode, link, &driver).map(|(first, _)| first);
+        first == Some(AttachMode::Native) && !self.has_broker()
     }
 
     fn admission(&self) -> io::Result<Box<dyn Admission>> {
@@ -360,8 +361,7 @@ impl Backend for XdpBackend {
             rings,
         };
         let open = |attach, in_pieces| self.open_in_mode(&asked, attach, in_pieces);
-        let (port, not_first) =
-            in_some_mode(self.mode, first_mode(self.mode, link, &driver), open)?;
+        let (port, not_first) = in_some_mode(self.mode, link, &driver, open)?;
         Ok(Port {
             note: with_first(not_first, port.note),
             ..port

@@ -28,6 +28,7 @@ mod metadata_source;
 mod modes;
 mod ptp;
 mod queue;
+mod queue_count;
 mod rings;
 mod segmenter;
 pub mod shared;

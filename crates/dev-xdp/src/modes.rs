@@ -12,14 +12,16 @@ use crate::ethtool;
 use crate::measured_modes;
 use crate::segmenter::XdpSegmenter;
 
-/// Opens something in the first mode that goes, from `first` on: by `open`, which is told the mode,
-/// and whether packets longer than a frame are to come in several. Says why it is not the first
-/// choice, if it is not.
+/// Opens something in the first mode that goes: by `open`, which is told the mode, and whether
+/// packets longer than a frame are to come in several. Says why it is not the first choice, if it
+/// is not.
 pub(crate) fn in_some_mode<T>(
     mode: XdpMode,
-    first: AttachMode,
+    link: &LinkSpec,
+    driver: &str,
     open: impl Fn(AttachMode, bool) -> Result<T, OpenError>,
 ) -> Result<(T, Option<String>), OpenError> {
+    let (first, second) = choices(mode, link, driver).ok_or_else(no_native_mode)?;
     let open = |attach| match attach {
         AttachMode::Native => open(attach, false),
         // What was merged before it came here is longer than a frame.
@@ -28,11 +30,6 @@ pub(crate) fn in_some_mode<T>(
             // Before Linux 6.6.
             false => open(attach, false),
         }),
-    };
-    let second = match (mode, first) {
-        (XdpMode::Native | XdpMode::Generic, _) => None,
-        (XdpMode::Auto, AttachMode::Generic) => Some(AttachMode::Native),
-        (XdpMode::Auto, AttachMode::Native) => Some(AttachMode::Generic),
     };
     match (open(first), second) {
         (Ok(opened), _) => Ok((opened, None)),
@@ -47,16 +44,35 @@ pub(crate) fn in_some_mode<T>(
     }
 }
 
-/// The mode that is tried first.
-pub(crate) fn first_mode(mode: XdpMode, link: &LinkSpec, driver: &str) -> AttachMode {
+/// The mode that is tried first, and the second. `None`: there is not the one that was asked for.
+///
+/// A bond passes a native program on to its parts, whose packets do not come to sockets of the
+/// bond's (`xsk_rcv_check`, net/xdp/xsk.c). Other interfaces over others have no such mode.
+pub(crate) fn choices(
+    mode: XdpMode,
+    link: &LinkSpec,
+    driver: &str,
+) -> Option<(AttachMode, Option<AttachMode>)> {
+    use AttachMode::{Generic, Native};
     let measured = || measured_modes::look_up(Path::new(measured_modes::FILE), link.mac, driver);
+    let has_native = link.upper.is_none();
     match mode {
-        XdpMode::Native => AttachMode::Native,
-        XdpMode::Generic => AttachMode::Generic,
-        XdpMode::Auto => measured().unwrap_or_else(|| match faster_in_generic_mode(driver) {
-            true => AttachMode::Generic,
-            false => AttachMode::Native,
-        }),
+        XdpMode::Native => has_native.then_some((Native, None)),
+        XdpMode::Auto if has_native => match measured() {
+            Some(Generic) => Some((Generic, Some(Native))),
+            None if faster_in_generic_mode(driver) => Some((Generic, Some(Native))),
+            Some(Native) | None => Some((Native, Some(Generic))),
+        },
+        XdpMode::Auto | XdpMode::Generic => Some((Generic, None)),
+    }
+}
+
+fn no_native_mode() -> OpenError {
+    OpenError {
+        held: false,
+        what: "an interface over others, such as a VLAN or a bond, has no native mode".to_owned(),
+        remedy: "VMA_XDP_MODE=auto",
+        locked_memory: false,
     }
 }
 
@@ -93,10 +109,11 @@ fn faster_in_generic_mode(driver: &str) -> bool {
     driver == "veth"
 }
 
-/// Devices whose frames come from a local kernel and were never on a wire: the transport checksum
-/// then holds just the pseudo-header's sum (`CHECKSUM_PARTIAL`).
-pub(crate) fn has_partial_checksums(driver: &str) -> bool {
-    matches!(driver, "veth" | "virtio_net" | "tun" | "bridge")
+/// Devices whose frames come from a local kernel and were never on a wire, or interfaces over such
+/// ones, perhaps: the transport checksum then holds just the pseudo-header's sum
+/// (`CHECKSUM_PARTIAL`).
+pub(crate) fn has_partial_checksums(link: &LinkSpec, driver: &str) -> bool {
+    link.upper.is_some() || matches!(driver, "veth" | "virtio_net" | "tun")
 }
 
 pub(crate) fn refused(what: &dyn fmt::Display, errno: Option<i32>) -> OpenError {

@@ -252,6 +252,7 @@ mod tests {
             name: "va".to_owned(),
             mac: here.mac(),
             mtu: 1500,
+            upper: None,
         });
         let segmenter = pair.a.enter(|| XdpSegmenter::open(&spec)).unwrap();
         let eth = EthernetAddresses {

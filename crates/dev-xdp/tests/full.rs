@@ -19,6 +19,7 @@ fn link(pair: &Pair) -> LinkSpec {
         name: "vb".to_owned(),
         mac: [2, 0, 0, 0, 0, 1],
         mtu: 1500,
+        upper: None,
     }
 }
 

@@ -100,6 +100,7 @@ mod tests {
                 name: "eth0".to_owned(),
                 mac: [2; 6],
                 mtu,
+                upper: None,
             },
             addresses: Vec::new(),
             up,

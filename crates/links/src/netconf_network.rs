@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Upper};
 use netconf::{GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf};
 
 use crate::family::scoped;
@@ -167,6 +167,9 @@ impl Network for NetconfNetwork {
                 name: link.name.clone(),
                 mac: link.mac.unwrap_or_default(),
                 mtu: link.mtu,
+                upper: netconf
+                    .upper(link)
+                    .map(|netconf::Upper { queues, parts }| Upper { queues, parts }),
             },
             addresses: usable_addresses(netconf, link),
             up: link.up,

@@ -20,8 +20,8 @@ pub struct InterfaceFacts {
     pub up: bool,
     /// The loopback interface.
     pub loopback: bool,
-    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bond, a
-    /// bridge or the like, or part of one. Empty: one can, perhaps.
+    /// Why no back-end can take it over, in a few words: it is no Ethernet interface, or a bridge,
+    /// or part of one. Empty: one can, perhaps.
     pub obstacle: String,
 }
 

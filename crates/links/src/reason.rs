@@ -46,7 +46,7 @@ reasons! {
         "Use the address of a network interface: loopback traffic never reaches a device";
     /// No interface is up, Ethernet and of a kind that the back-end takes.
     NoInterface = 5, "no interface can be accelerated",
-        "Bring up an Ethernet interface whose driver has XDP (ip link); bonds and bridges are not taken";
+        "Bring up an Ethernet interface whose driver has XDP (ip link); bridges and parts of bonds are not taken";
     /// The back-end could not open the interface; the log has its words.
     OpenFailed = 6, "the interface could not be opened",
         "Look for the cause and the remedy in the log (VMA_TRACELEVEL=3): privileges, queues, locked memory, driver";

@@ -57,6 +57,7 @@ mod socket;
 mod tcp_ends;
 mod tcp_sockets;
 mod udp_sockets;
+mod upper;
 
 pub use address::Address;
 pub use changes::Changes;
@@ -73,3 +74,4 @@ pub use route::{Route, RouteKind, RouteQuery, TransportFlow};
 pub use tcp_ends::TcpEnds;
 pub use tcp_sockets::{TcpConnectionInfo, TcpListenerInfo, TcpSocketInfo, TcpSockets};
 pub use udp_sockets::{UdpSocketInfo, udp_sockets};
+pub use upper::Upper;

@@ -26,6 +26,7 @@ use crate::route::{Route, RouteQuery};
 use crate::rule;
 use crate::snapshot::{Snapshot, Update};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
+use crate::upper::{Upper, upper};
 
 /// The kernel's network configuration, as seen from one network namespace.
 #[derive(Debug)]
@@ -250,10 +251,15 @@ impl Netconf {
         self.snapshot.links.get(&index)
     }
 
-    /// Why an XDP program on a link would get packets wrong, in a few words: it is a bridge, a
-    /// bond, a VLAN or the like, or part of one. `None`: it would not.
+    /// Why an XDP program on a link would get packets wrong, in a few words: it is a bridge, say,
+    /// or part of a bond. `None`: it would not.
     pub fn obstacle(&self, link: &Link) -> Option<String> {
         obstacle(link, |index| self.link(index))
+    }
+
+    /// What a VLAN, a bond or the like gets its packets by. `None`: it is none.
+    pub fn upper(&self, link: &Link) -> Option<Upper> {
+        upper(link, self.links())
     }
 
     /// All addresses of this host, in the order in which they became known.

@@ -1,14 +1,15 @@
-//! Which links stand by themselves: packets that come in on them are as the cable had them, and
-//! what is sent out of them leaves.
+//! Which links an XDP program on them does right: packets that come in on them are for this host,
+//! and what is sent out of them leaves as the kernel's own packets do.
 
 use crate::link::Link;
+use crate::upper::is_upper;
 
 /// Why an XDP program on a link would get packets wrong, or none; in a few words for an operator.
 /// `named` finds other links.
 ///
-/// Hardware, veth and tap devices of their own have no obstacle. Bonds, bridges, VLANs and their
-/// parts have packets steered beneath or above them, and what is steered where is the kernel's to
-/// know.
+/// Hardware, veth and tap devices have no obstacle, nor has a VLAN, a bond or the like above them:
+/// what it receives has been sorted, and what it sends is tagged and given to one of its parts by
+/// the kernel. The parts have: their packets are steered above them. On a bridge, most are others'.
 pub(crate) fn obstacle<'a>(link: &Link, named: impl Fn(u32) -> Option<&'a Link>) -> Option<String> {
     let other = |index: u32| match named(index) {
         Some(other) => match other.kind.as_deref() {
@@ -28,6 +29,7 @@ pub(crate) fn obstacle<'a>(link: &Link, named: impl Fn(u32) -> Option<&'a Link>)
     }
     match (link.kind.as_deref(), link.lower) {
         (None | Some("veth" | "tun"), _) => None,
+        (Some(kind), _) if is_upper(kind) => None,
         (Some(kind), lower) => {
             let article = if kind.starts_with('i') { "an" } else { "a" };
             let place = lower.map(|lower| format!(" on {}", other(lower)));
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_by_itself_has_no_obstacle() {
+    fn parts_of_others_and_bridges_have_an_obstacle() {
         let plain = |index, name| Recorded {
             index,
             name,
@@ -222,16 +224,24 @@ mod tests {
             "br0: a bridge",
             "eth1: part of the bridge br0",
             "veth1: part of the bridge br0",
-            "bond0: a bond",
             "eth2: part of the bond bond0",
-            "eth0.5: a vlan on eth0",
-            "bond0.5: a vlan on the bond bond0",
-            "mac0: a macvlan on eth0",
             "ipv0: an ipvlan on interface 77",
-            "team0: a team",
             "vx0: a vxlan",
             "eth3: part of interface 51",
         ];
         assert_eq!(obstacles, expected);
+        let uppers = links.values().filter_map(|link| {
+            let upper = crate::upper::upper(link, links.values())?;
+            Some((link.name.as_str(), upper.queues, upper.parts.join(" ")))
+        });
+        let expected = [
+            ("bond0", 1, "eth2"),
+            ("eth0.5", 1, ""),
+            ("bond0.5", 1, ""),
+            ("mac0", 1, ""),
+            ("team0", 1, ""),
+        ];
+        let expected = expected.map(|(name, queues, parts)| (name, queues, parts.to_owned()));
+        assert_eq!(uppers.collect::<Vec<_>>(), expected);
     }
 }

@@ -19,6 +19,7 @@ pub struct Namespaces {
     queue_count: u32,
     second_subnet: bool,
     ipv6: bool,
+    macvlan: bool,
     cable: Option<(Conditions, u64)>,
 }
 
@@ -58,6 +59,7 @@ impl Namespaces {
             queue_count: 1,
             second_subnet: false,
             ipv6: false,
+            macvlan: std::env::var("VMA_TEST_LINK").is_ok_and(|link| link == "macvlan"),
             cable: None,
         }
     }
@@ -93,6 +95,14 @@ impl Namespaces {
     #[must_use]
     pub fn ipv6(mut self) -> Self {
         self.ipv6 = true;
+        self
+    }
+
+    /// `va` and `vb` are macvlans over the ends of the pair, which are both called `under` then.
+    /// With `VMA_TEST_LINK=macvlan` all pairs are so.
+    #[must_use]
+    pub fn macvlan(mut self) -> Self {
+        self.macvlan = true;
         self
     }
 
@@ -190,10 +200,19 @@ impl Namespaces {
         link: &str,
         (address, second, ipv6): (Ipv4Addr, Ipv4Addr, Ipv6Addr),
     ) -> String {
-        let mut lines = format!("address add {address}/24 dev {link}\n");
+        let (mut lines, lowest) = match self.macvlan {
+            false => (String::new(), link),
+            true => {
+                // It would answer for the address of the other.
+                let renamed = format!("link set {link} addrgenmode none arp off name under\n");
+                let added = format!("link add {link} link under type macvlan mode bridge\n");
+                (renamed + &added + "link set under up\n", "under")
+            }
+        };
         if let Some(mtu_bytes) = self.mtu_bytes {
-            lines += &format!("link set {link} mtu {mtu_bytes}\n");
+            lines += &format!("link set {lowest} mtu {mtu_bytes}\n");
         }
+        lines += &format!("address add {address}/24 dev {link}\n");
         if self.second_subnet {
             lines += &format!("address add {second}/24 dev {link}\n");
         }

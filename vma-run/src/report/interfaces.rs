@@ -85,7 +85,7 @@ fn interface(facts: &Facts, interface: &Interface) -> Finding {
         return Finding::worse(
             name,
             format!("{text}; part of a bridge or bond"),
-            "Packets go to the bridge or bond, which is not accelerated.",
+            "Packets are steered above it: give the address to the bond (a bridge is not accelerated).",
         );
     }
     let limit = DRIVERS.iter().find(|(name, _)| *name == driver);
@@ -147,6 +147,12 @@ fn of_measured(name: &str, text: &str, measured: &Measured) -> Finding {
 
 /// That of XDP, as far as it is known before a program is attached.
 fn mode(facts: &Facts, interface: &Interface) -> &'static str {
+    if interface.is_upper {
+        return match facts.has_generic_mode() {
+            true => "generic XDP",
+            false => "no XDP",
+        };
+    }
     match interface.measured_mode {
         Some(AttachMode::Native) => return "native XDP, as measured",
         Some(AttachMode::Generic) => return "generic XDP, as measured",

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::OnceLock;
 
 use crate::raw::Transmitter;
-use dev_core::LinkSpec;
+use dev_core::{LinkSpec, Upper};
 use dev_xdp::shared::{Facts, System};
 use netconf::{Netconf, TcpSockets};
 
@@ -16,6 +16,9 @@ pub(super) fn look(netconf: &Netconf, index: u32) -> Option<(LinkSpec, Facts)> {
         name: link.name.clone(),
         mac: link.mac.unwrap_or_default(),
         mtu: link.mtu,
+        upper: netconf
+            .upper(link)
+            .map(|netconf::Upper { queues, parts }| Upper { queues, parts }),
     };
     let addresses = netconf.usable_addresses(link).collect();
     Some((

@@ -93,10 +93,15 @@ impl Btf {
     /// Where a member of a structure lies, in bytes. Members of unnamed structures and unions in it
     /// count as its own.
     pub(super) fn offset_of(&mut self, structure: &str, member: &str) -> Option<u32> {
+        let bits = self.bit_offset_of(structure, member)?;
+        bits.is_multiple_of(8).then_some(bits / 8)
+    }
+
+    /// The same in bits, for members that begin within an octet.
+    pub(super) fn bit_offset_of(&mut self, structure: &str, member: &str) -> Option<u32> {
         let found = self.find(kind::STRUCT, structure)?;
         let structure = self.type_at(found)?;
-        let bits = self.member_bits(structure, member, DEPTH_MAX)?;
-        bits.is_multiple_of(8).then_some(bits / 8)
+        self.member_bits(structure, member, DEPTH_MAX)
     }
 
     /// The number of a structure.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::asm::{Assembler, BadJump, Label};
 use super::btf::Btf;
 use super::error::BpfError;
-use super::insn::Condition::{Equal, NotEqual};
+use super::insn::Condition::{AnyBitOf, Equal, NotEqual};
 use super::insn::Register::{self, R0, R1, R2, R3, R6, R10};
 use super::insn::Width::{U16, U32, U64};
 use super::insn::{Helper, Instruction};
@@ -150,8 +150,9 @@ impl SkbNotes {
     ) {
         let offsets = &self.offsets;
         types.cast(a, types.sk_buff);
-        a.load(R1, U16, R0, as_offset(offsets.vlan_tci));
-        a.jump_if(R1, NotEqual, 0, pass);
+        offsets
+            .tag
+            .jump_if_there(a, R0, as_offset(offsets.tag.octet), pass);
         a.jump_if(protocol, Equal, PROTOCOL_TCP, checked);
 
         a.load(R1, U64, R0, as_offset(offsets.head));
@@ -176,7 +177,7 @@ impl SkbNotes {
         let copy = stack - as_offset(len);
         let copied = |member: u32| copy + as_offset(member - first);
 
-        // head, end and vlan_tci in one go.
+        // head, end and the tag in one go.
         a.mov(R3, R1);
         a.add(R3, i32::from(as_offset(first)));
         a.mov(R1, R10);
@@ -184,8 +185,9 @@ impl SkbNotes {
         a.mov(R2, i32::from(as_offset(len)));
         a.call(Helper::ProbeReadKernel);
         a.jump_if(R0, NotEqual, 0, pass);
-        a.load(R1, U16, R10, copied(offsets.vlan_tci));
-        a.jump_if(R1, NotEqual, 0, pass);
+        offsets
+            .tag
+            .jump_if_there(a, R10, copied(offsets.tag.octet), pass);
         a.jump_if(protocol, Equal, PROTOCOL_TCP, checked);
 
         a.load(R3, U64, R10, copied(offsets.head));
@@ -243,18 +245,17 @@ struct Offsets {
     /// In `struct sk_buff`. `end` counts from where `head` points to, as on every 64-bit machine.
     head: u32,
     end: u32,
-    vlan_tci: u32,
+    tag: Tag,
     /// In `struct skb_shared_info`, which lies behind the packet.
     gso_size: u32,
 }
 
 impl Offsets {
     fn find(btf: &mut Btf) -> Option<Self> {
-        let mut skb = |member| btf.offset_of("sk_buff", member);
         let offsets = Self {
-            head: skb("head")?,
-            end: skb("end")?,
-            vlan_tci: skb("vlan_tci")?,
+            head: btf.offset_of("sk_buff", "head")?,
+            end: btf.offset_of("sk_buff", "end")?,
+            tag: Tag::find(btf)?,
             gso_size: btf.offset_of("skb_shared_info", "gso_size")?,
         };
         let is_supported = cfg!(target_pointer_width = "64") && offsets.len() <= STACK_BYTES_MAX;
@@ -264,12 +265,43 @@ impl Offsets {
     /// Where the part of `struct sk_buff` begins that is looked at. What is aligned in it is
     /// aligned in a copy.
     fn first(&self) -> u32 {
-        self.head.min(self.end).min(self.vlan_tci) & !7
+        self.head.min(self.end).min(self.tag.octet) & !7
     }
 
     fn len(&self) -> u32 {
-        let end = (self.head + 8).max(self.end + 4).max(self.vlan_tci + 2);
+        let end = (self.head + 8).max(self.end + 4).max(self.tag.octet + 2);
         (end - self.first()).next_multiple_of(8)
+    }
+}
+
+/// What says that a packet has a VLAN tag in `struct sk_buff`.
+#[derive(Clone, Copy, Debug)]
+struct Tag {
+    octet: u32,
+    /// In two octets.
+    mask: i32,
+}
+
+impl Tag {
+    /// A bit before Linux 6.2, where a VLAN's packets keep the tag that they had (`vlan_present`,
+    /// `__vlan_hwaccel_clear_tag`); then the tag itself.
+    fn find(btf: &mut Btf) -> Option<Self> {
+        match btf.bit_offset_of("sk_buff", "vlan_present") {
+            Some(bit) if cfg!(target_endian = "little") => Some(Self {
+                octet: bit / 16 * 2,
+                mask: 1 << (bit % 16),
+            }),
+            _ => Some(Self {
+                octet: btf.offset_of("sk_buff", "vlan_tci")?,
+                mask: 0xffff,
+            }),
+        }
+    }
+
+    /// `at`: where it lies behind what `base` points to. R1 is lost.
+    fn jump_if_there(self, a: &mut Assembler, base: Register, at: i16, target: Label) {
+        a.load(R1, U16, base, at);
+        a.jump_if(R1, AnyBitOf, self.mask, target);
     }
 }
 

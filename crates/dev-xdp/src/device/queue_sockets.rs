@@ -11,6 +11,7 @@ use crate::bpf::program::FlowMaps;
 use crate::device::sizes::{rx_entries, tx_entries};
 use crate::ethtool;
 use crate::modes::refused;
+use crate::queue_count::rx_queues;
 use crate::rings::{OwnRx, OwnTx, XdpKick, XdpRx, XdpTx};
 use crate::steering::Queues;
 use crate::xsk::{Binding, SendingXsk, Sizes, Xsk};
@@ -25,7 +26,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn of(link: &LinkSpec, rings: RingsMax) -> Self {
-        let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
+        let queues = rx_queues(link);
         let tx_queues = ethtool::tx_queues(&link.name).unwrap_or(1);
         Self {
             queues,

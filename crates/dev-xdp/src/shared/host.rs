@@ -35,8 +35,9 @@ use crate::device::XdpBackend;
 use crate::ethtool;
 use crate::fds;
 use crate::frame_space::HEADROOM_BYTES;
-use crate::modes::{first_mode, has_partial_checksums, in_some_mode, refused, with_first};
+use crate::modes::{has_partial_checksums, in_some_mode, refused, with_first};
 use crate::queue::{Consumer, Producer};
+use crate::queue_count::rx_queues;
 use crate::table::{FLOW_CAPACITY, taken_out};
 use crate::xsk::{self, Binding, Mapping, Memory, Patience, Umem};
 
@@ -137,8 +138,7 @@ impl Host {
         };
         let open =
             |mode, in_pieces| Self::open_in_mode(backend, link, &driver, shape, mode, in_pieces);
-        let first = first_mode(backend.mode, link, &driver);
-        let (mut host, not_first) = in_some_mode(backend.mode, first, open)?;
+        let (mut host, not_first) = in_some_mode(backend.mode, link, &driver, open)?;
         host.note = with_first(not_first, std::mem::take(&mut host.note));
         Ok(host)
     }
@@ -152,7 +152,7 @@ impl Host {
         in_pieces: bool,
     ) -> Result<Self, OpenError> {
         let failed = |error: io::Error| refused(&error, error.raw_os_error());
-        let queues = ethtool::rx_queues(&link.name).unwrap_or(1).max(1);
+        let queues = rx_queues(link);
         if queues > SHARED_QUEUES_MAX {
             let what = format!("{queues} queues, of which a broker serves {SHARED_QUEUES_MAX}");
             return Err(refused(&what, None));
@@ -190,7 +190,7 @@ impl Host {
             attached: Attached::new(parts, attached),
             mode,
             in_pieces,
-            partial_checksums: has_partial_checksums(driver),
+            partial_checksums: has_partial_checksums(link, driver),
             note,
             ifindex: link.index,
             mac: link.mac,

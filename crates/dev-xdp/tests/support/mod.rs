@@ -17,5 +17,6 @@ pub(crate) fn link(pair: &Pair) -> LinkSpec {
         name: "vb".to_owned(),
         mac: mac.try_into().unwrap(),
         mtu: 1500,
+        upper: None,
     }
 }

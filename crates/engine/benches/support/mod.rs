@@ -29,6 +29,7 @@ pub fn engine(settings: Settings, device: &NullBackend) -> &'static Engine<NullB
         name: "null0".into(),
         mac: OUR_MAC,
         mtu: 1500,
+        upper: None,
     };
     let interface = InterfaceFacts {
         spec,

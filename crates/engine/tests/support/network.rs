@@ -165,6 +165,7 @@ pub fn interface(index: u32, address: Ipv4Addr) -> InterfaceFacts {
             name: format!("test{index}"),
             mac: OUR_MAC,
             mtu: 1500,
+            upper: None,
         },
         addresses: vec![address.into()],
         up: true,

@@ -94,15 +94,15 @@ fn offsets_are_found_without_a_look_at_all_types() {
 
 #[test]
 fn one_copy_has_all_that_is_looked_at() {
-    for (head, end, vlan_tci) in [(208, 200, 110), (8, 20, 30), (200, 12, 196)] {
+    for (head, end, octet) in [(208, 200, 110), (8, 20, 30), (200, 12, 196)] {
         let offsets = Offsets {
             head,
             end,
-            vlan_tci,
+            tag: Tag { octet, mask: 1 },
             gso_size: 4,
         };
         let (first, end_of_copy) = (offsets.first(), offsets.first() + offsets.len());
-        for (at, len) in [(head, 8), (end, 4), (vlan_tci, 2)] {
+        for (at, len) in [(head, 8), (end, 4), (octet, 2)] {
             assert!(first <= at && at + len <= end_of_copy, "{offsets:?}");
         }
         assert!(first.is_multiple_of(8) && offsets.len().is_multiple_of(8));

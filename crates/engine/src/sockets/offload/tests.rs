@@ -11,6 +11,7 @@ fn interface(index: u32, address: &str, eligible: bool) -> InterfaceFacts {
             name: format!("eth{index}"),
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
+            upper: None,
         },
         addresses: vec![address.parse().unwrap()],
         up: true,
