@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use testkit::{
-    Accelerated, Namespaces, Pair, SOON, c_program, eventually, or_skip, panic_unless_paused,
+    Accelerated, Namespaces, Over, Pair, SOON, c_program, eventually, or_skip, panic_unless_paused,
     preloaded,
 };
 
@@ -268,6 +268,22 @@ fn a_macvlan_over_an_interface_is_another_interface() {
         traffic.assert_flows("without it");
         traffic.change("link del over");
         traffic.assert_flows("alone");
+    });
+}
+
+#[test]
+#[ignore = "takes a kernel with bonds: cargo xtask machine"]
+fn a_bond_goes_on_by_its_other_link() {
+    panic_unless_paused(|| {
+        let pair = or_skip!(Namespaces::new().over(Over::Bond).create());
+        pair.add_second_link();
+        let mut traffic = Traffic::start(pair, &[]);
+        for link in ["under", "second", "under"] {
+            traffic.change(&format!("link set {link} down"));
+            traffic.assert_flows(&format!("{link} is down"));
+            traffic.change(&format!("link set {link} up"));
+            traffic.assert_flows(&format!("{link} is up again"));
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
 use stats::RingSnapshot;
-use testkit::{Accelerated, Namespace, Namespaces, Pair, Running, SOON, or_skip, preloaded};
+use testkit::{Accelerated, Namespace, Namespaces, Over, Pair, Running, SOON, or_skip, preloaded};
 
 const PORT: u16 = 7910;
 const MEGABYTES: u64 = 64;
@@ -94,4 +94,15 @@ fn a_device_that_cuts_no_more_gets_segments() {
     });
     assert!(ring.tx_whole > 0, "{ring:?}");
     assert_eq!(ring.tx_whole_refused, 1, "{ring:?}");
+}
+
+#[test]
+#[ignore = "takes a kernel with bonds: cargo xtask machine"]
+fn a_bond_that_changes_links_loses_no_octet() {
+    let pair = or_skip!(Namespaces::new().over(Over::Bond).create());
+    pair.add_second_link();
+    let ring = sent(&pair, 128 << 10, || {
+        pair.a.ip(&["link", "set", "under", "down"]).unwrap();
+    });
+    assert!(ring.tx_packets >= (MEGABYTES << 20) / SEGMENT, "{ring:?}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use testkit::{
-    Accelerated, Namespaces, Pair, SOON, eventually, or_skip, panic_unless_paused, preloaded,
+    Accelerated, Namespaces, Over, Pair, SOON, eventually, or_skip, panic_unless_paused, preloaded,
 };
 
 use crate::exchange::{Preloaded, exchange_on};
@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 fn a_macvlan_is_past_the_kernel() {
     panic_unless_paused(|| {
         for driver in [true, false] {
-            let pair = or_skip!(Namespaces::new().macvlan().create());
+            let pair = or_skip!(Namespaces::new().over(Over::Macvlan).create());
             let preloaded = Preloaded {
                 driver,
                 reflector: true,
@@ -34,7 +34,7 @@ fn receiver(pair: &Pair, address: &str, mode: &str) -> Accelerated {
 }
 
 fn with_addresses_below() -> Result<Pair, testkit::Skip> {
-    let pair = Namespaces::new().macvlan().create()?;
+    let pair = Namespaces::new().over(Over::Macvlan).create()?;
     let below = "link set under arp on\naddress add 10.78.0.2/24 dev under\n";
     pair.b.ip_batch(below).unwrap();
     Ok(pair)
@@ -62,7 +62,7 @@ fn what_is_below_is_past_the_kernel_too_if_it_was_first() {
 
 #[test]
 fn there_is_no_native_mode() {
-    let pair = or_skip!(Namespaces::new().macvlan().create());
+    let pair = or_skip!(Namespaces::new().over(Over::Macvlan).create());
     let receiver = receiver(&pair, "10.77.0.2", "native");
     let sockets = receiver.sockets();
     assert!(!sockets[0].offloaded, "{sockets:?}");

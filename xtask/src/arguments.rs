@@ -56,6 +56,7 @@ Usage: cargo xtask <command>
   package [--try] [--old-glibc]
                         make DEB and RPM packages in target/packages; --try: also install, upgrade, use and remove them
                         in a clean root; --old-glibc: for glibc 2.28 (RHEL 8, Ubuntu 20.04) and later, by Zig's linker
+  machine               tests over VLANs and bonds in virtual machines, whose kernels (Debian's) have them
   docs                  write the generated documents again
 ";
 
@@ -96,6 +97,7 @@ pub(crate) enum Task {
         /// Try them out, too.
         tries: bool,
     },
+    Machine,
     Docs,
 }
 
@@ -172,6 +174,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Tas
                 Some("help") => Task::Help,
                 Some("demo") => Task::Demo,
                 Some("docs") => Task::Docs,
+                Some("machine") => Task::Machine,
                 Some("test") => return parse_test(&mut arguments),
                 Some("setup") => {
                     let tries = parse_try(&mut arguments)?;

@@ -36,6 +36,16 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// What `cargo metadata` says of the locked workspace.
+pub(crate) fn metadata(options: &[&str]) -> Result<Value, Failure> {
+    let arguments = ["metadata", "--format-version", "1", "--locked"];
+    let command = || command(&[&arguments[..], options].concat());
+    let mut text = String::new();
+    let status = process::run_reading(command(), Read::Stdout, |line| text += line)?;
+    process::success(&command(), status)?;
+    serde_json::from_str(&text).map_err(|error| Failure::Reason(format!("cargo metadata: {error}")))
+}
+
 /// The programs and shared libraries that cargo built, by the names of their targets.
 #[derive(Debug, Default)]
 pub(crate) struct Artifacts(HashMap<String, PathBuf>);

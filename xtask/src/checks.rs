@@ -21,6 +21,7 @@ use crate::fresh;
 use crate::fuzz;
 use crate::instructions;
 use crate::licences;
+use crate::machine;
 use crate::needs::Whom;
 use crate::output::{self, Loudness, print};
 use crate::package::{self, Libc};
@@ -259,6 +260,7 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     })?];
     steps.push(step("packages", || package::try_out(Libc::Own))?);
     steps.push(step("fresh machine", fresh::try_out)?);
+    steps.push(step("machines", machine::try_out)?);
     steps.push(step("rates", || bench::long_everyday_gate(&library))?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);

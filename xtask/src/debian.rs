@@ -51,3 +51,47 @@ pub(crate) fn copy(base: &Path, to: &Path) -> Result<(), Failure> {
     copy.args(["--archive", "--reflink=auto"]).arg(base).arg(to);
     process::run(copy)
 }
+
+/// Writes a script that can be run.
+pub(crate) fn write_program(file: &Path, text: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::write(file, text)?;
+    let mode = fs::Permissions::from_mode(0o755);
+    Ok(fs::set_permissions(file, mode)?)
+}
+
+/// Fetches a kernel of this system's release, or of its backports, with its modules:
+/// `<directory>/root/boot` and `.../lib/modules`.
+pub(crate) fn fetch_kernel(directory: &Path, of_backports: bool) -> Result<(), Failure> {
+    say("fetching a kernel of Debian's, 70 to 110 MB");
+    if directory.exists() {
+        fs::remove_dir_all(directory)?;
+    }
+    for of_apt in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(directory.join(of_apt))?;
+    }
+    let suite = suite() + if of_backports { "-backports" } else { "" };
+    let source = format!(
+        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+         http://deb.debian.org/debian {suite} main\n"
+    );
+    fs::write(directory.join("sources.list"), source)?;
+    let mut fetch = Command::new("sh");
+    fetch.args(["-ec", FETCH_KERNEL]).current_dir(directory);
+    process::run(fetch)
+}
+
+/// With lists of its own, so that the system's do not change.
+const FETCH_KERNEL: &str = r#"
+    apt() {
+        command=$1; shift
+        "$command" -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=- \
+            -o Dir::State::lists="$PWD/lists" -o Dir::Cache="$PWD/cache" -o APT::Sandbox::User=root \
+            -q "$@"
+    }
+    apt apt-get update
+    apt apt-get download "$(apt apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -n 1)"
+    dpkg-deb --extract linux-image-*.deb root
+    rm linux-image-*.deb
+    depmod --basedir root "$(ls root/lib/modules)"
+"#;

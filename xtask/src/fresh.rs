@@ -18,19 +18,16 @@ use crate::setup;
 /// What a machine with Rust has: a linker, and certificates for the registries.
 const PACKAGES: &str = "gcc,libc6-dev,ca-certificates";
 
-/// Tables of the library's tests, and of which rows.
-const ROWS: [(&str, &[&str]); 2] = [
-    (
-        "compatibility",
-        &[
-            "programs::tests::aioquic",
-            "programs::tests::find",
-            "programs::tests::gstreamer",
-            "programs::tests::java",
-            "programs::tests::unbound",
-        ],
-    ),
-    ("tcp_programs", &["tcp_java", "tcp_redis", "tcp_ssh"]),
+/// Rows of the tables of programs.
+const ROWS: [&str; 8] = [
+    "compatibility::programs::tests::aioquic",
+    "compatibility::programs::tests::find",
+    "compatibility::programs::tests::gstreamer",
+    "compatibility::programs::tests::java",
+    "compatibility::programs::tests::unbound",
+    "tcp_programs::tcp_java",
+    "tcp_programs::tcp_redis",
+    "tcp_programs::tcp_ssh",
 ];
 
 /// Inside the root's mounts and its own process identifiers, so that nothing is left. The shell
@@ -60,23 +57,13 @@ pub(crate) fn try_out() -> Result<String, Failure> {
     machine.run(&["cargo", "xtask", "setup"])?;
     // Nothing is left to install.
     machine.run(&["cargo", "xtask", "setup"])?;
-    let mut count = 0;
-    for (table, rows) in ROWS {
-        let test = [
-            "cargo",
-            "test",
-            "--package=libvma",
-            "--test",
-            table,
-            "--",
-            "--exact",
-        ];
-        let ran = machine.run(&[&test, rows].concat())?;
-        if ran != rows.len() {
-            let reason = format!("{ran} of the rows {} ran", rows.join(", "));
-            return Err(Failure::Reason(reason));
-        }
-        count += ran;
+    let suite = ["--package=end-to-end", "--test=services", "--", "--exact"];
+    let count = machine.run(&[&["cargo", "test"], &suite[..], &ROWS].concat())?;
+    if count != ROWS.len() {
+        return Err(Failure::Reason(format!(
+            "{count} of {} rows ran",
+            ROWS.len()
+        )));
     }
     Ok(format!("set up, {count} programs compared"))
 }
@@ -110,9 +97,9 @@ impl Machine {
         let root = machine.root();
         say("fresh machine: a copy of the clean Debian, and a clone");
         debian::copy(&base, &root)?;
-        write_program(&machine.directory.path().join("enter"), ENTER)?;
+        debian::write_program(&machine.directory.path().join("enter"), ENTER)?;
         // Services of packages are not started in it.
-        write_program(&root.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n")?;
+        debian::write_program(&root.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n")?;
         // What this machine trusts, and how it reaches the registries.
         for file in [
             "etc/ssl/certs/ca-certificates.crt",
@@ -184,15 +171,6 @@ fn passed_in(line: &str) -> usize {
     let count = line.strip_prefix("test result: ok. ");
     let count = count.and_then(|words| words.split(' ').next()?.parse().ok());
     count.unwrap_or_default()
-}
-
-fn write_program(file: &Path, text: &str) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::write(file, text)?;
-    Ok(fs::set_permissions(
-        file,
-        fs::Permissions::from_mode(0o755),
-    )?)
 }
 
 fn sysroot() -> Result<PathBuf, Failure> {

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::cargo;
 use crate::failure::Failure;
-use crate::process::{self, Read};
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -19,13 +18,7 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// at.
 pub(crate) fn check() -> Result<String, Failure> {
     let rules = Rules::parse(&fs::read_to_string(cargo::workspace().join("deny.toml"))?)?;
-    let command = || cargo::command(&["metadata", "--format-version", "1", "--locked"]);
-    let mut metadata = String::new();
-    let status = process::run_reading(command(), Read::Stdout, |line| metadata += line)?;
-    process::success(&command(), status)?;
-    let metadata: Value = serde_json::from_str(&metadata)
-        .map_err(|error| Failure::Reason(format!("cargo metadata: {error}")))?;
-    let packages = packages(&metadata);
+    let packages = packages(&cargo::metadata(&[])?);
     if packages.is_empty() {
         return Err(Failure::new("cargo metadata names no dependency"));
     }

@@ -19,6 +19,7 @@ mod fuzz;
 mod instructions;
 mod interrupt;
 mod licences;
+mod machine;
 mod measure;
 mod median;
 mod needs;
@@ -61,6 +62,7 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Compare { rounds } => bench::compare(rounds),
         Task::Instructions { update } => instructions::run(update),
         Task::Package { libc, tries } => package::run(libc, tries),
+        Task::Machine => machine::run(),
         Task::Docs => cargo::regenerate_documents(),
     }
 }

@@ -44,6 +44,7 @@ pub mod link;
 mod namespace;
 pub mod needs;
 mod obeying_peer;
+mod over;
 mod pair;
 mod pause;
 mod raw_link;
@@ -75,6 +76,7 @@ pub use library::{
 };
 pub use namespace::{Namespace, remove_stale_namespaces};
 pub use obeying_peer::obeying_peer;
+pub use over::Over;
 pub use pair::{Namespaces, Pair};
 pub use pause::{longest_pause, panic_unless_paused, retry_if_paused};
 pub use raw_link::RawLink;

@@ -7,6 +7,7 @@ use crate::cable::Cable;
 use crate::emulated_verbs;
 use crate::link::Conditions;
 use crate::namespace::Namespace;
+use crate::over::Over;
 use crate::skip::Skip;
 
 /// How long a fresh link may take until it carries traffic; the kernel needs milliseconds.
@@ -19,7 +20,7 @@ pub struct Namespaces {
     queue_count: u32,
     second_subnet: bool,
     ipv6: bool,
-    macvlan: bool,
+    over: Over,
     cable: Option<(Conditions, u64)>,
 }
 
@@ -49,6 +50,24 @@ impl Pair {
     pub const IPV6_ADDRESS_B: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2);
 }
 
+impl Pair {
+    /// Bonds ([`Over::Bond`]) get another link each, called `second`.
+    ///
+    /// # Panics
+    ///
+    /// If they are no bonds.
+    pub fn add_second_link(&self) {
+        let far = self.b.name();
+        let joined = |bond| format!("link set second master {bond}\nlink set second up\n");
+        let added = format!("link add second type veth peer name second netns {far}\n");
+        for (namespace, lines) in [(&self.a, added + &joined("va")), (&self.b, joined("vb"))] {
+            namespace
+                .ip_batch(&lines)
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
 impl Namespaces {
     /// The plain pair: MTU 1500, one queue, one IPv4 subnet. The links have no IPv6 address, not
     /// even a link-local one, so that the kernel sends nothing on its own.
@@ -59,7 +78,7 @@ impl Namespaces {
             queue_count: 1,
             second_subnet: false,
             ipv6: false,
-            macvlan: std::env::var("VMA_TEST_LINK").is_ok_and(|link| link == "macvlan"),
+            over: Over::asked_for(),
             cable: None,
         }
     }
@@ -98,11 +117,11 @@ impl Namespaces {
         self
     }
 
-    /// `va` and `vb` are macvlans over the ends of the pair, which are both called `under` then.
-    /// With `VMA_TEST_LINK=macvlan` all pairs are so.
+    /// `va` and `vb` are of this kind, over the ends of the pair, which are both called `under`
+    /// then. With `VMA_TEST_LINK`, all pairs are of the kind that it names.
     #[must_use]
-    pub fn macvlan(mut self) -> Self {
-        self.macvlan = true;
+    pub fn over(mut self, kind: Over) -> Self {
+        self.over = kind;
         self
     }
 
@@ -200,17 +219,12 @@ impl Namespaces {
         link: &str,
         (address, second, ipv6): (Ipv4Addr, Ipv4Addr, Ipv6Addr),
     ) -> String {
-        let (mut lines, lowest) = match self.macvlan {
-            false => (String::new(), link),
-            true => {
-                // It would answer for the address of the other.
-                let renamed = format!("link set {link} addrgenmode none arp off name under\n");
-                let added = format!("link add {link} link under type macvlan mode bridge\n");
-                (renamed + &added + "link set under up\n", "under")
-            }
-        };
+        let mut lines = self.over.lines(link);
         if let Some(mtu_bytes) = self.mtu_bytes {
-            lines += &format!("link set {lowest} mtu {mtu_bytes}\n");
+            for lower in self.over.lowers() {
+                lines += &format!("link set {lower} mtu {mtu_bytes}\n");
+            }
+            lines += &format!("link set {link} mtu {mtu_bytes}\n");
         }
         lines += &format!("address add {address}/24 dev {link}\n");
         if self.second_subnet {

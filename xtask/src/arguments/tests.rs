@@ -32,6 +32,7 @@ fn every_command_of_the_usage_is_understood() {
             "compare",
             "instructions",
             "package",
+            "machine",
             "docs"
         ]
     );

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::cargo;
 use crate::failure::Failure;
-use crate::process::{self, Read};
 
 /// Test programs beside the tests inside of libraries and programs.
 #[derive(Debug)]
@@ -21,14 +20,7 @@ struct Target {
 
 impl Targets {
     pub(super) fn read() -> Result<Self, Failure> {
-        let arguments = ["metadata", "--no-deps", "--format-version", "1", "--locked"];
-        let mut text = String::new();
-        let command = || cargo::command(&arguments);
-        let status = process::run_reading(command(), Read::Stdout, |line| text += line)?;
-        process::success(&command(), status)?;
-        let metadata = serde_json::from_str(&text)
-            .map_err(|error| Failure::Reason(format!("cargo metadata: {error}")))?;
-        Self::parse(&metadata)
+        Self::parse(&cargo::metadata(&["--no-deps"])?)
     }
 
     /// Fails where two packages have one of the same name, for cargo selects them by that.
