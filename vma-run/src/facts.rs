@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use dev_xdp::bpf::link::AttachMode;
 use dev_xdp::measured_modes;
@@ -75,7 +77,7 @@ impl Facts {
             has_btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             locked_memory: getrlimit(Resource::Memlock).current,
             interfaces: interfaces(attempt),
-            cpus: std::thread::available_parallelism().map_or(1, Into::into),
+            cpus: thread::available_parallelism().map_or(1, Into::into),
             isolated_cpus: read("/sys/devices/system/cpu/isolated").trim().to_owned(),
             governors: governors(Path::new("/sys/devices/system/cpu")),
         }
@@ -110,6 +112,23 @@ fn interfaces(attempt: Attempt) -> Option<Vec<Interface>> {
     Some(seen.collect())
 }
 
+/// How long the kernel may take to give a queue free whose process has ended: it waits for the lock
+/// of all network namespaces.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A queue that a process has is not waited for.
+fn open_when_released(link_index: u32, name: &str) -> Opened {
+    let begun = Instant::now();
+    loop {
+        let opened = probe::open(link_index);
+        let may_be_released = opened == Opened::Busy && begun.elapsed() < RELEASE_PATIENCE;
+        if !may_be_released || holder::find(None, link_index, name).is_some() {
+            return opened;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
     let name = &link.name;
     // A link to the driver's directory; virtual interfaces have none, and are what their kind says.
@@ -121,7 +140,7 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
         .or_else(|| link.kind.clone());
     let xdp_program = netconf.xdp_program(link.index).ok().flatten();
     let is_tried = attempt != Attempt::Spared && xdp_program.is_none();
-    let opened = is_tried.then(|| probe::open(link.index));
+    let opened = is_tried.then(|| open_when_released(link.index, name));
     let is_upper = netconf.upper(link).is_some();
     // Interfaces over others have one mode.
     let is_measured = attempt == Attempt::Measured && opened == Some(Opened::Yes) && !is_upper;
