@@ -19,10 +19,21 @@ struct Thread {
     state: AtomicU64,
     /// Signals that came meanwhile and wait, blocked, until it is out again: bit n for signal n + 1.
     deferred: Cell<u64>,
+    /// How many times one came, since the thread is inside.
+    comings: Cell<u32>,
+    /// Those of which the number alone is kept.
+    repeated: Cell<u64>,
 }
 
 thread_local! {
-    static THREAD: Thread = const { Thread { state: AtomicU64::new(UNLISTED), deferred: Cell::new(0) } };
+    static THREAD: Thread = const {
+        Thread {
+            state: AtomicU64::new(UNLISTED),
+            deferred: Cell::new(0),
+            comings: Cell::new(0),
+            repeated: Cell::new(0),
+        }
+    };
 }
 
 /// The thread is inside the library.
@@ -97,7 +108,7 @@ fn contained_in<T>(thread: &Thread, decide: impl FnOnce() -> T) -> Result<T, Not
     set_errno(saved);
     thread.leaves();
     if thread.deferred.get() != 0 {
-        deliver_deferred(thread.deferred.take());
+        deliver_deferred(thread);
     }
     outcome
 }
@@ -143,12 +154,44 @@ pub(crate) fn is_inside() -> bool {
 /// A signal has been queued again, blocked; it is to be let through when the thread is out.
 /// Async-signal-safe.
 pub(crate) fn defer(signal: c_int) {
-    let _ = THREAD.try_with(|thread| thread.deferred.set(thread.deferred.get() | set_of(signal)));
+    let _ = THREAD.try_with(|thread| {
+        thread.deferred.set(thread.deferred.get() | set_of(signal));
+        thread.comings.set(thread.comings.get() + 1);
+    });
+}
+
+/// Signals come that often only where one that was queued again comes although it is blocked:
+/// valgrind does not heed the mask that a handler leaves. The thread would never get on.
+const COMINGS_MAX: u32 = 16;
+
+/// In that case a signal that has come is to be sent when the thread is out: `true`.
+/// Async-signal-safe.
+pub(crate) fn keep_number(signal: c_int) -> bool {
+    let kept = THREAD.try_with(|thread| {
+        let is_endless = thread.comings.get() >= COMINGS_MAX;
+        if is_endless {
+            thread.repeated.set(thread.repeated.get() | set_of(signal));
+        }
+        is_endless
+    });
+    kept.unwrap_or(false)
 }
 
 #[cold]
-fn deliver_deferred(signals: u64) {
-    change_mask(libc::SIG_UNBLOCK, signals);
+fn deliver_deferred(thread: &Thread) {
+    let repeated = thread.repeated.take();
+    thread.comings.set(0);
+    change_mask(libc::SIG_UNBLOCK, thread.deferred.take());
+    let saved = errno();
+    for signal in (1..=64).filter(|signal| repeated & set_of(*signal) != 0) {
+        // SAFETY: no arguments.
+        let process = unsafe { libc::syscall(libc::SYS_getpid) };
+        // SAFETY: no arguments.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) };
+        // SAFETY: integers.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, own, signal) };
+    }
+    set_errno(saved);
 }
 
 /// A set of one signal, as the kernel has it.

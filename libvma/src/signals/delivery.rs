@@ -36,6 +36,9 @@ pub(super) unsafe fn waits_outside(
     if is_fault(signal, information) {
         return false;
     }
+    if guard::keep_number(signal) {
+        return true;
+    }
     let saved = guard::errno();
     install_again(signal, installed);
     // Blocked here, which it is not with SA_NODEFER, and in the interrupted code from the handler's
