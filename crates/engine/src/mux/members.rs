@@ -1,12 +1,13 @@
 //! The sockets of an epoll set, found by what the program, the kernel and the sockets themselves
 //! know of them. No look-up and no change takes longer the more there are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use libc::c_int;
 use links::interface::Interface;
 use links::interface::ring_set::RingSet;
+use rustc_hash::FxHashMap;
 
 use crate::mux::MuxStack;
 use crate::mux::registration::Registration;
@@ -34,7 +35,7 @@ impl Key {
 /// The registrations of a set.
 #[derive(Debug)]
 pub(crate) struct Members<S: Stack> {
-    by_key: HashMap<Key, Member<S>>,
+    by_key: FxHashMap<Key, Member<S>>,
     /// What the kernel says of a registration is its data.
     by_data: BTreeSet<(u64, Key)>,
     /// Where the sockets receive from, with how many of them.
@@ -60,7 +61,7 @@ pub(crate) struct InterfacesChanged(pub(crate) bool);
 impl<S: MuxStack> Members<S> {
     pub(super) fn new() -> Self {
         Self {
-            by_key: HashMap::new(),
+            by_key: FxHashMap::default(),
             by_data: BTreeSet::new(),
             interfaces: Vec::new(),
         }
