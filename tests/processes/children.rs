@@ -7,8 +7,8 @@ use std::process::Command;
 
 use stats::{Reader, SocketSnapshot};
 use testkit::{
-    Accelerated, Namespaces, Pair, SOON, c_program, eventually, or_skip, panic_unless_paused,
-    preloaded,
+    Accelerated, Namespaces, Pair, Running, SOON, c_program, eventually, or_skip,
+    panic_unless_paused, preloaded,
 };
 
 fn client(pair: &Pair) -> UdpSocket {
@@ -275,4 +275,39 @@ fn a_child_with_sockets_has_a_log_of_its_own() {
             "{of_child}"
         );
     });
+}
+
+/// Children with a listener, of which each gives up root's rights, while other threads open and
+/// close sockets: whatever lock one of these has at the fork, no child waits for it.
+const GIVING_UP: &str = r"
+import os, socket, sys, threading
+host = sys.argv[1]
+listener = socket.socket()
+listener.bind((host, 7480))
+listener.listen()
+is_over = False
+def open_and_close():
+    while not is_over:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind((host, 0))
+threads = [threading.Thread(target=open_and_close) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(300):
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        os._exit(0)
+    os.waitpid(child, 0)
+is_over = True
+for thread in threads: thread.join()
+print('all children have ended')
+";
+
+#[test]
+fn a_child_that_gives_up_rights_waits_for_no_thread_of_its_parent() {
+    let pair = or_skip!(Namespaces::pair());
+    let mut command = preloaded(&pair.b, Path::new("python3")).unwrap();
+    command.args(["-c", GIVING_UP, &Pair::ADDRESS_B.to_string()]);
+    let finished = Running::start(command).unwrap().wait(SOON).unwrap();
+    assert_eq!(finished.stdout, "all children have ended\n", "{finished:?}");
 }

@@ -13,7 +13,7 @@ mod takeover;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use dev_core::{Admission, Backend, FramePool, LinkSpec, Protocol};
@@ -64,6 +64,8 @@ pub struct Links<S: Receiver> {
     is_opened_late: AtomicBool,
     /// A sending ring has, perhaps, frames of which its device was not told.
     frames_wait: AtomicBool,
+    /// Interfaces that could be opened when the facts were last asked for.
+    usable_count: AtomicUsize,
     /// Packets are recorded for who asks for them.
     is_recorded: AtomicBool,
     /// Through it the kernel gets datagrams that came past it. Opened with the first interface, not
@@ -100,6 +102,7 @@ impl<S: Receiver> Links<S> {
             opener: Opener::default(),
             is_opened_late: AtomicBool::new(false),
             frames_wait: AtomicBool::new(false),
+            usable_count: AtomicUsize::new(0),
             is_recorded: AtomicBool::new(false),
             return_socket: OnceLock::new(),
         }
@@ -156,10 +159,15 @@ impl<S: Receiver> Links<S> {
     /// The process is about to give up rights, and may ask a broker for interfaces later. Returns
     /// whether there is one.
     pub fn reserve_places(&self) -> bool {
-        let interfaces = self.network.interfaces();
-        let usable = |it: &&InterfaceFacts| it.up && !it.loopback && it.obstacle.is_empty();
-        let count = interfaces.iter().filter(usable).count();
+        let count = count_usable(&self.network.interfaces());
         self.backend.reserve_places(count)
+    }
+
+    /// The same for a process that inherits this, of which another thread may have had any lock
+    /// when that was forked: for as many interfaces as were known.
+    pub fn reserve_places_of_descendant(&self) {
+        let count = self.usable_count.load(Ordering::Relaxed);
+        self.backend.reserve_places(count);
     }
 
     /// Whether a broker has opened all that is open.
@@ -279,6 +287,8 @@ impl<S: Receiver> Links<S> {
     /// The host's interfaces as far as they matter for the offload decision.
     pub fn facts(&self) -> Vec<InterfaceFacts> {
         let mut facts = self.network.interfaces();
+        self.usable_count
+            .store(count_usable(&facts), Ordering::Relaxed);
         let is_open = |index| {
             let lost = Absent::Refused(Reason::DeviceLost);
             self.states
@@ -304,4 +314,9 @@ impl<S: Receiver> Links<S> {
             .find(owns)
             .map(|interface| interface.spec.index)
     }
+}
+
+fn count_usable(interfaces: &[InterfaceFacts]) -> usize {
+    let is_usable = |it: &&InterfaceFacts| it.up && !it.loopback && it.is_eligible();
+    interfaces.iter().filter(is_usable).count()
 }

@@ -60,7 +60,7 @@ impl<B: Backend> Engine<B> {
             |fd| matches!(self.table.get(fd), Some(Object::Tcp(_))) && sys::streams::listens(fd);
         let has_listener = self.table.range(0, u32::MAX).any(listens);
         if has_listener {
-            self.links.reserve_places();
+            self.links.reserve_places_of_descendant();
         }
         has_listener
     }
