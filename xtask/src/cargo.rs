@@ -153,6 +153,13 @@ pub(crate) fn c_program(
     Ok(testkit::compile_c_with(&source, directory, options)?)
 }
 
+/// How many tests passed, of the line with which `cargo test` ends.
+pub(crate) fn passed_in(line: &str) -> usize {
+    let count = line.strip_prefix("test result: ok. ");
+    let count = count.and_then(|words| words.split(' ').next()?.parse().ok());
+    count.unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,5 +195,13 @@ mod tests {
     #[test]
     fn the_workspace_is_the_parent_of_this_package() {
         assert!(workspace().join("xtask/src/main.rs").is_file());
+    }
+
+    #[test]
+    fn the_last_line_of_a_test_says_how_many_passed() {
+        let line = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+        assert_eq!(passed_in(line), 5);
+        assert_eq!(passed_in("test tcp_ssh ... ok"), 0);
+        assert_eq!(passed_in("test result: FAILED. 5 passed; 1 failed"), 0);
     }
 }

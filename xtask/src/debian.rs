@@ -60,12 +60,17 @@ pub(crate) fn write_program(file: &Path, text: &str) -> Result<(), Failure> {
     Ok(fs::set_permissions(file, mode)?)
 }
 
-/// Fetches a kernel of this system's release, or of its backports, with its modules:
-/// `<directory>/root/boot` and `.../lib/modules`.
-pub(crate) fn fetch_kernel(directory: &Path, of_backports: bool) -> Result<(), Failure> {
+/// A kernel of this system's release, or of its backports, with its modules: `root/boot` and
+/// `root/lib/modules` in the directory `target/<name>`. Fetched once.
+pub(crate) fn kernel(name: &str, of_backports: bool) -> Result<PathBuf, Failure> {
+    let directory = cargo::target_directory().join(name);
+    let finished = directory.join("finished");
+    if finished.exists() {
+        return Ok(directory);
+    }
     say("fetching a kernel of Debian's, 70 to 110 MB");
     if directory.exists() {
-        fs::remove_dir_all(directory)?;
+        fs::remove_dir_all(&directory)?;
     }
     for of_apt in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(directory.join(of_apt))?;
@@ -77,8 +82,10 @@ pub(crate) fn fetch_kernel(directory: &Path, of_backports: bool) -> Result<(), F
     );
     fs::write(directory.join("sources.list"), source)?;
     let mut fetch = Command::new("sh");
-    fetch.args(["-ec", FETCH_KERNEL]).current_dir(directory);
-    process::run(fetch)
+    fetch.args(["-ec", FETCH_KERNEL]).current_dir(&directory);
+    process::run(fetch)?;
+    fs::write(finished, "")?;
+    Ok(directory)
 }
 
 /// With lists of its own, so that the system's do not change.

@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::cargo;
 use crate::debian;
 use crate::failure::Failure;
-use crate::output::{print, say};
+use crate::output::say;
 use crate::process;
 use crate::setup;
 
@@ -44,11 +44,6 @@ const ENTER: &str = r#"
     mount --bind "$archives" "$root/var/cache/apt/archives"
     chroot "$root" /bin/sh -c 'cd /libvma && exec "$@"' sh "$@" || exit
 "#;
-
-pub(crate) fn run() -> Result<(), Failure> {
-    let what = try_out()?;
-    print(&format!("{what}\n"))
-}
 
 /// Says what was tried.
 pub(crate) fn try_out() -> Result<String, Failure> {
@@ -157,20 +152,13 @@ impl Machine {
         let mut passed = 0;
         let status = process::run_reading(command, process::Read::StdoutAndStderr, |line| {
             say(line);
-            passed += passed_in(line);
+            passed += cargo::passed_in(line);
         })?;
         if !status.success() {
             return Err(Failure::Reason(format!("{words_of_it} failed ({status})")));
         }
         Ok(passed)
     }
-}
-
-/// Of the line with which `cargo test` ends.
-fn passed_in(line: &str) -> usize {
-    let count = line.strip_prefix("test result: ok. ");
-    let count = count.and_then(|words| words.split(' ').next()?.parse().ok());
-    count.unwrap_or_default()
 }
 
 fn sysroot() -> Result<PathBuf, Failure> {
@@ -187,17 +175,4 @@ fn cargo_home() -> Result<PathBuf, Failure> {
     let own = || env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(own);
     home.ok_or_else(|| Failure::new("neither CARGO_HOME nor HOME is set"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_line_of_a_test_says_how_many_passed() {
-        let line = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
-        assert_eq!(passed_in(line), 5);
-        assert_eq!(passed_in("test tcp_ssh ... ok"), 0);
-        assert_eq!(passed_in("test result: FAILED. 5 passed; 1 failed"), 0);
-    }
 }

@@ -12,7 +12,7 @@ use std::process::Command;
 use crate::cargo;
 use crate::debian;
 use crate::failure::Failure;
-use crate::output::{print, say};
+use crate::output::say;
 use crate::process::{self, Read};
 use crate::setup;
 
@@ -52,11 +52,6 @@ const KERNELS: [Kernel; 2] = [
 ];
 /// What `VMA_TEST_LINK` says.
 const LINKS: [&str; 3] = ["vlan", "bond", "vlan-over-bond"];
-
-pub(crate) fn run() -> Result<(), Failure> {
-    let what = try_out()?;
-    print(&format!("{what}\n"))
-}
 
 /// Says what ran where.
 pub(crate) fn try_out() -> Result<String, Failure> {
@@ -101,12 +96,8 @@ struct Installed {
 impl Installed {
     fn fetched(is_newer: bool) -> Result<Self, Failure> {
         let name = if is_newer { "machine-newer" } else { "machine" };
-        let directory = cargo::target_directory().join(name);
+        let directory = debian::kernel(name, is_newer)?;
         let root = directory.join("root");
-        if !directory.join("finished").exists() {
-            debian::fetch_kernel(&directory, is_newer)?;
-            fs::write(directory.join("finished"), "")?;
-        }
         let mut releases = fs::read_dir(root.join("lib/modules"))?;
         let release = releases
             .next()
@@ -138,13 +129,9 @@ impl Installed {
         let (mut passed, mut ended) = (0, 0);
         let status = process::run_reading(machine, Read::StdoutAndStderr, |line| {
             say(line);
-            let result = line.split_once("test result: ok. ");
-            let count =
-                result.and_then(|(_, words)| words.split(' ').next()?.parse::<usize>().ok());
-            if let Some(count) = count.filter(|count| *count > 0) {
-                passed += count;
-                ended += 1;
-            }
+            let count = cargo::passed_in(line);
+            passed += count;
+            ended += usize::from(count > 0);
         })?;
         if !status.success() || ended != programs {
             return Err(Failure::Reason(format!(

@@ -54,7 +54,7 @@ fn run(task: Task) -> Result<(), Failure> {
     match task {
         Task::Help => output::print(arguments::USAGE),
         Task::Setup { tries: false } => setup::everything(),
-        Task::Setup { tries: true } => setup::everything().and_then(|()| fresh::run()),
+        Task::Setup { tries: true } => setup::everything().and_then(|()| tell(fresh::try_out())),
         Task::Demo => demo::run(),
         Task::Test { extent, loudness } => checks::run(extent, loudness),
         Task::Fuzz { seconds } => fuzz::run(seconds),
@@ -62,7 +62,12 @@ fn run(task: Task) -> Result<(), Failure> {
         Task::Compare { rounds } => bench::compare(rounds),
         Task::Instructions { update } => instructions::run(update),
         Task::Package { libc, tries } => package::run(libc, tries),
-        Task::Machine => machine::run(),
+        Task::Machine => tell(machine::try_out()),
         Task::Docs => cargo::regenerate_documents(),
     }
+}
+
+/// Prints what came of a trial.
+fn tell(what: Result<String, Failure>) -> Result<(), Failure> {
+    output::print(&format!("{}\n", what?))
 }

@@ -19,8 +19,8 @@ const OVERHEAD_BYTES: u32 = 256 + 14;
 /// Bytes of a frame: so many that the packets of every interface fit, if any frame is large enough.
 /// An interface that comes later, or whose MTU grows, has to do with them.
 pub fn frame_bytes(interfaces: &[InterfaceFacts]) -> u16 {
-    let usable = |facts: &&InterfaceFacts| facts.is_eligible() && !facts.loopback && facts.up;
-    let mtus = interfaces.iter().filter(usable).map(|it| it.spec.mtu);
+    let usable = interfaces.iter().filter(|it| it.is_usable());
+    let mtus = usable.map(|it| it.spec.mtu);
     match mtus.max() {
         Some(mtu) if mtu > u32::from(FRAME_BYTES_MIN) - OVERHEAD_BYTES => FRAME_BYTES_MAX,
         _ => FRAME_BYTES_MIN,

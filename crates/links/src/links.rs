@@ -317,6 +317,5 @@ impl<S: Receiver> Links<S> {
 }
 
 fn count_usable(interfaces: &[InterfaceFacts]) -> usize {
-    let is_usable = |it: &&InterfaceFacts| it.up && !it.loopback && it.is_eligible();
-    interfaces.iter().filter(is_usable).count()
+    interfaces.iter().filter(|it| it.is_usable()).count()
 }

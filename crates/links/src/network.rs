@@ -30,6 +30,11 @@ impl InterfaceFacts {
     pub fn is_eligible(&self) -> bool {
         self.obstacle.is_empty()
     }
+
+    /// The same, and up, and not the loopback interface.
+    pub fn is_usable(&self) -> bool {
+        self.up && !self.loopback && self.is_eligible()
+    }
 }
 
 /// Where a datagram goes.
