@@ -2,14 +2,14 @@
 
 mod ahead;
 mod autogroup;
+mod commands;
 mod failures;
 mod step;
 mod stuck;
 mod targets;
 mod totals;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,44 +28,24 @@ use crate::package::{self, Libc};
 use crate::process;
 use crate::setup;
 use ahead::Ahead;
+use commands::{
+    POSIX, SERVICES, SHIPPED, WORKSPACE, by_verbs, debug_pass, everything, in_the_background,
+    left_to_kernel, models_build, models_test, selected, shipped, suites, tested, tls,
+};
 use step::{Outcome, Step, long_tests, simple_step, skipped, step, tests, tests_beside};
 use targets::Targets;
 use totals::Totals;
 
-/// Names the library that the end-to-end tests preload (see `testkit::libvma_path`).
-const LIBRARY_UNDER_TEST: &str = "VMA_TEST_LIBRARY";
-
-/// Whatever is run, it is of the workspace: see [`targets`].
-const WORKSPACE: &str = "--workspace";
 /// The suites of the whole product, in `tests`.
 const END_TO_END: &str = "end-to-end";
 /// Its tests take time in simulations.
 const TCP_ENGINE: &str = "tcp";
 /// Those that load the machine.
 const SUITES: &[&str] = &["faults", "processes", "tcp", "tools", "udp"];
-/// Those that run again on the emulated RDMA devices.
-const BY_VERBS: &[&str] = &["tcp", "udp"];
 /// What is measured, with nothing beside it.
 const COSTS: &str = "costs";
-/// Programs compared with themselves on the kernel. They mostly sleep.
-const POSIX: &str = "posix";
-/// Real programs with and without the library.
-const SERVICES: &str = "services";
 /// It mostly sleeps, too.
 const MULTICAST: &str = "multicast";
-
-/// Modules of the suites that run again with the debug build of the library, whose arithmetic is
-/// checked: those that are quick.
-const DEBUG_PASS: &[&str] = &[
-    "churn::",
-    "integrity::",
-    "malformed::",
-    "addresses::",
-    "options::",
-    "receive::",
-    "wait::",
-];
-const OF_DEBUG_PASS: &[&str] = &["udp", "faults", POSIX];
 
 /// Modules of the suites that wait for timers most of their time, the kernel's and the library's.
 const SLEEPING: &[&str] = &[
@@ -78,9 +58,6 @@ const SLEEPING: &[&str] = &[
     "stream_states::",
     "within_host::",
 ];
-
-/// Everyday servers of [`SERVICES`]: nothing else runs beside them.
-const SHIPPED: &str = "shipped::";
 
 /// Their sockets poll, or what they compare depends on when it happens.
 const CASES_AT_ONCE: &str = "--test-threads=4";
@@ -97,8 +74,6 @@ const LEFT_OR_OVER_IPV6: &[&str] = &[
     "over_real_ipv6::queued",
     "over_real_ipv6::refused",
 ];
-const THREADS_THAT_SLEEP: &str = "--test-threads=8";
-
 /// Tests that are not for every change: they take minutes each.
 const LONG_TESTS: &[&[&str]] = &[
     &[WORKSPACE, "--test=costs", "readers::"],
@@ -264,7 +239,9 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     steps.push(step("rates", || bench::long_everyday_gate(&library))?);
     let left = || left_to_kernel(&library, LEFT_OR_OVER_IPV6);
     steps.push(tests("kernel's", left)?);
-    steps.push(tests("verbs", || by_verbs(&library))?);
+    for device in ["verbs", "mlx5"] {
+        steps.push(tests(device, || by_verbs(&library, device))?);
+    }
     for arguments in LONG_TESTS {
         let ignored = || {
             let mut command = tested(&library, arguments);
@@ -293,82 +270,6 @@ fn long_steps() -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
-/// A feature of sockperf-rs that is off by default.
-fn tls() -> Command {
-    let feature = [
-        "test",
-        "--package=sockperf-rs",
-        "--features=sockperf-rs/tls",
-    ];
-    cargo::command(&[&feature[..], &["--lib", "--test", "cli", "tls"]].concat())
-}
-
-/// What is quick, with the debug build of the library.
-fn debug_pass() -> Command {
-    let names = OF_DEBUG_PASS.iter().map(|name| format!("--test={name}"));
-    let mut command = cargo::command(&["test", "--no-fail-fast", WORKSPACE]);
-    command.args(names).arg("--").args(DEBUG_PASS);
-    command
-}
-
-/// Everyday servers, one after the other.
-fn shipped(library: &Path) -> Command {
-    let mut command = suites(library, &[SERVICES]);
-    command.args(["--", "--test-threads=1", SHIPPED]);
-    command
-}
-
-/// The tests of [`POSIX`] that are left out of the usual ones, and whose names contain one of
-/// `parts`.
-fn left_to_kernel(library: &Path, parts: &[&str]) -> Command {
-    let mut command = suites(library, &[POSIX]);
-    command.args(["--", "--ignored", THREADS_THAT_SLEEP]);
-    command.args(parts);
-    command
-}
-
-/// These suites; arguments of theirs may follow.
-fn suites(library: &Path, names: &[&str]) -> Command {
-    let names: Vec<_> = names.iter().map(|name| format!("--test={name}")).collect();
-    selected(library, &names)
-}
-
-/// Test programs of the workspace, as cargo selects them.
-fn selected(library: &Path, selection: &[String]) -> Command {
-    let mut command = tested(library, &[WORKSPACE, "--no-fail-fast"]);
-    command.args(selection);
-    command
-}
-
-/// Compiles what `cargo test --workspace` runs, and programs that only tests of other packages run.
-fn everything() -> Command {
-    let targets = ["--lib", "--bins", "--tests", "--examples"];
-    cargo::command(&[&["build", WORKSPACE], &targets[..]].concat())
-}
-
-/// The same command at a low priority, so that what is measured beside it is hardly disturbed.
-fn in_the_background(command: Command) -> Command {
-    process::through(&["nice", "-n", "10"], &command)
-}
-
-/// Suites on RDMA devices. What these have not is skipped.
-fn by_verbs(library: &Path) -> Command {
-    let mut command = suites(library, BY_VERBS);
-    command
-        .args(["--", "--test-threads=2"])
-        .env("VMA_TEST_DEVICE", "verbs")
-        .env_remove("VMA_TEST_NO_SKIP");
-    command
-}
-
-/// `cargo test`, where end-to-end tests preload this library, and everything has been compiled.
-fn tested(library: &Path, arguments: &[&str]) -> Command {
-    let mut command = cargo::command(&[&["test"], arguments].concat());
-    command.env(LIBRARY_UNDER_TEST, library);
-    command.env("VMA_TEST_BUILT", "1");
-    command
-}
-
 fn instruction_counts() -> Result<Step, Failure> {
     if let Some(reason) = instructions::missing() {
         return Ok(skipped("instructions", reason));
@@ -384,20 +285,6 @@ fn models() -> Result<Step, Failure> {
         return step("models", || Err(failure));
     }
     tests("models", models_test)
-}
-
-fn models_test() -> Command {
-    let mut command = cargo::command(&["test", "--locked", "--target-dir"]);
-    command
-        .arg(cargo::target_directory().join("models"))
-        .current_dir(cargo::workspace().join("models"));
-    command
-}
-
-fn models_build() -> Command {
-    let mut command = models_test();
-    command.arg("--no-run");
-    command
 }
 
 /// What failed tests said, and a line for each step; last, the sum of all tests in the words of
