@@ -173,15 +173,6 @@ impl RxRing for OneOf<XdpRx, VerbsRx> {
         of_either!(self, it => it.drain(pool, sink))
     }
 
-    /// Verbs leave no room in front of a frame, so it has no time there.
-    fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        XdpRx::arrived_nsec(pool, frame)
-    }
-
-    fn device_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        XdpRx::device_nsec(pool, frame)
-    }
-
     fn expect_bursts(&mut self, expected: bool) {
         of_either!(self, it => it.expect_bursts(expected));
     }

@@ -180,19 +180,21 @@ fn make() -> Option<(Box<Engine<Device>>, NetconfNetwork)> {
 }
 
 fn devices(config: &Config) -> Devices {
+    let verbs = config.verbs;
     let sizes = QueueSizes {
-        receive: config.rx_wre,
-        receive_batch: config.rx_wre_batching,
-        send: config.tx_wre,
-        send_batch: config.tx_wre_batching,
-        inline_max: config.tx_max_inline,
+        receive: verbs.rx_wre,
+        receive_batch: verbs.rx_wre_batching,
+        send: verbs.tx_wre,
+        send_batch: verbs.tx_wre_batching,
+        inline_max: verbs.tx_max_inline,
+        blueflame: verbs.blueflame,
     };
     Devices {
         choice: config.device,
         xdp: XdpBackend::new(config.xdp_mode, config.rx_prefetch_bytes as usize)
             .remembered_in(config.stats_shmem_dir.clone())
             .with_broker(config.broker.clone()),
-        verbs: VerbsBackend::new(sizes, config.fork),
+        verbs: VerbsBackend::new(sizes, verbs.fork),
     }
 }
 

@@ -2,6 +2,7 @@
    the first line says that it is sent (stream_transfers.rs). */
 #include "case.h"
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -51,6 +52,8 @@ static void say_report(int fd)
     size_t len = 0;
     say("shutdown", shutdown(fd, SHUT_WR));
     while (len < sizeof report - 1) {
+        struct pollfd answer = { fd, POLLIN, 0 };
+        MUST(poll(&answer, 1, 20000));
         long count = recv(fd, report + len, sizeof report - 1 - len, 0);
         if (count <= 0)
             break;

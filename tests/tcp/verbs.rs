@@ -4,14 +4,25 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::thread;
 
-use testkit::{Accelerated, Namespaces, Pair, Running, SOON, emulated_verbs, or_skip, preloaded};
+use testkit::{
+    Accelerated, Namespaces, Pair, Running, SOON, VerbsQueues, emulated_verbs, or_skip, preloaded,
+};
 
 const PORT: u16 = 7940;
 const MEGABYTES: u64 = 16;
 
-/// Both ends may be accelerated; here one is, and the kernel checks what it does.
 #[test]
 fn a_stream_by_verbs_arrives_whole() {
+    a_stream_arrives_whole(VerbsQueues::Calls);
+}
+
+#[test]
+fn a_stream_by_mlx5_arrives_whole() {
+    a_stream_arrives_whole(VerbsQueues::Mlx5);
+}
+
+/// Both ends may be accelerated; here one is, and the kernel checks what it does.
+fn a_stream_arrives_whole(queues: VerbsQueues) {
     let pair = or_skip!(Namespaces::pair());
     pair.make_wire();
     let listener = pair
@@ -39,7 +50,7 @@ fn a_stream_by_verbs_arrives_whole() {
     command
         .args([Pair::ADDRESS_B.to_string(), PORT.to_string()])
         .args([MEGABYTES.to_string(), "65536".to_owned()])
-        .envs(emulated_verbs().unwrap());
+        .envs(emulated_verbs(queues).unwrap());
     let mut sender = Accelerated::start(command).unwrap();
     let mut input = sender.process().stdin().unwrap();
     let mut until = |word| {
@@ -51,7 +62,11 @@ fn a_stream_by_verbs_arrives_whole() {
     until("all");
     assert_eq!(receiver.join().unwrap(), MEGABYTES << 20);
     let ring = sender.reader().rings().unwrap().remove(0);
-    assert!(ring.mode.starts_with("verbs"), "{ring:?}");
+    let mode = match queues {
+        VerbsQueues::Calls => "verbs emu_va",
+        VerbsQueues::Mlx5 => "mlx5 emu_va",
+    };
+    assert_eq!(ring.mode, mode);
     assert!(ring.tx_packets > (MEGABYTES << 20) / 1448, "{ring:?}");
     assert!(ring.rx_packets > 0, "{ring:?}");
     drop(input);

@@ -15,5 +15,6 @@ mod slow_readers;
 mod unpolled;
 mod uppers;
 mod verbs;
+mod verbs_times;
 mod vlan;
 mod wire_headers;

@@ -75,6 +75,7 @@ fn packets_are_stamped_only_while_a_socket_asks() {
 /// asks for that.
 #[test]
 fn the_driver_is_asked_for_the_devices_time_while_a_socket_asks() {
+    or_skip!(testkit::needs_xdp("stamps of frames"));
     for (mode, has_drivers_word) in [("native", true), ("generic", false)] {
         let pair = or_skip!(Namespaces::pair());
         let mut command = preloaded(&pair.b, &c_program("stamp_switch")).unwrap();

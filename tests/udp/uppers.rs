@@ -12,6 +12,7 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 
 #[test]
 fn a_macvlan_is_past_the_kernel() {
+    or_skip!(testkit::needs_xdp("links over others"));
     panic_unless_paused(|| {
         for driver in [true, false] {
             let pair = or_skip!(Namespaces::new().over(Over::Macvlan).create());
@@ -42,6 +43,7 @@ fn with_addresses_below() -> Result<Pair, testkit::Skip> {
 
 #[test]
 fn what_is_below_is_past_the_kernel_too_if_it_was_first() {
+    or_skip!(testkit::needs_xdp("links over others"));
     let is_offloaded = |receiver: &Accelerated| receiver.sockets()[0].offloaded;
     let pair = or_skip!(with_addresses_below());
     let below = receiver(&pair, "10.78.0.2", "auto");
@@ -62,6 +64,7 @@ fn what_is_below_is_past_the_kernel_too_if_it_was_first() {
 
 #[test]
 fn there_is_no_native_mode() {
+    or_skip!(testkit::needs_xdp("links over others"));
     let pair = or_skip!(Namespaces::new().over(Over::Macvlan).create());
     let receiver = receiver(&pair, "10.77.0.2", "native");
     let sockets = receiver.sockets();

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use crate::exchange::{Preloaded, exchange_on};
 use testkit::{
-    Accelerated, Namespaces, Pair, SOON, emulated_verbs, or_skip, panic_unless_paused, preloaded,
+    Accelerated, Namespaces, Pair, SOON, VerbsQueues, emulated_verbs, or_skip, panic_unless_paused,
+    preloaded,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn exchange(preloaded: Preloaded, further: &[(&str, &str)]) {
+fn exchange(queues: VerbsQueues, preloaded: Preloaded, further: &[(&str, &str)]) {
     panic_unless_paused(|| {
         let pair = or_skip!(Namespaces::pair());
         pair.make_wire();
-        let device = emulated_verbs().unwrap();
+        let device = emulated_verbs(queues).unwrap();
         let device = device.iter().map(|(name, value)| (*name, value.as_str()));
         let environment: Vec<_> = device.chain(further.iter().copied()).collect();
         exchange_on(&pair, preloaded, 2_000, &environment, TIMEOUT);
@@ -26,34 +27,67 @@ const BOTH: Preloaded = Preloaded {
     reflector: true,
 };
 
+const REFLECTOR: Preloaded = Preloaded {
+    driver: false,
+    reflector: true,
+};
+
 #[test]
 fn verbs_on_both_sides() {
-    exchange(BOTH, &[]);
+    exchange(VerbsQueues::Calls, BOTH, &[]);
+}
+
+#[test]
+fn mlx5_on_both_sides() {
+    exchange(VerbsQueues::Mlx5, BOTH, &[]);
 }
 
 #[test]
 fn verbs_and_a_kernel_peer() {
-    let reflector = Preloaded {
-        driver: false,
-        reflector: true,
-    };
-    exchange(reflector, &[]);
+    exchange(VerbsQueues::Calls, REFLECTOR, &[]);
+}
+
+#[test]
+fn mlx5_and_a_kernel_peer() {
+    exchange(VerbsQueues::Mlx5, REFLECTOR, &[]);
 }
 
 #[test]
 fn verbs_without_inline_data() {
-    exchange(BOTH, &[("VMA_TX_MAX_INLINE", "0")]);
+    exchange(VerbsQueues::Calls, BOTH, &[("VMA_TX_MAX_INLINE", "0")]);
+}
+
+/// Doorbells without the request, and requests without data.
+#[test]
+fn mlx5_without_inline_data_and_blueflame() {
+    let without = [("VMA_TX_MAX_INLINE", "0"), ("VMA_BF", "0")];
+    exchange(VerbsQueues::Mlx5, BOTH, &without);
+}
+
+/// Most datagrams are copied into the queue, and pass its end.
+#[test]
+fn mlx5_with_much_inline_data() {
+    exchange(VerbsQueues::Mlx5, BOTH, &[("VMA_TX_MAX_INLINE", "884")]);
 }
 
 #[test]
 fn verbs_with_short_queues() {
-    let queues = [
-        ("VMA_TX_WRE", "16"),
+    exchange(VerbsQueues::Calls, BOTH, &short_queues("16"));
+}
+
+/// The emulated card looks at doorbells when its thread runs: bursts wait that long.
+#[test]
+fn mlx5_with_short_queues() {
+    exchange(VerbsQueues::Mlx5, BOTH, &short_queues("128"));
+}
+
+fn short_queues(send: &'static str) -> [(&'static str, &'static str); 4] {
+    [
+        ("VMA_TX_WRE", send),
         ("VMA_TX_WRE_BATCHING", "4"),
         ("VMA_RX_WRE", "256"),
         ("VMA_RX_WRE_BATCHING", "8"),
-    ];
-    exchange(BOTH, &queues);
+    ]
 }
 
 /// A device that takes no rule leaves its packets to the kernel, and says why.
@@ -67,7 +101,7 @@ fn what_the_device_refuses_is_the_kernels() {
         let mut command = preloaded(&pair.b, &testkit::c_program("echo")).unwrap();
         command
             .args([&Pair::ADDRESS_B.to_string(), "7941"])
-            .envs(emulated_verbs().unwrap())
+            .envs(emulated_verbs(VerbsQueues::Calls).unwrap())
             .env("EMULATED_VERBS_FAULT", fault);
         let mut server = Accelerated::start(command).unwrap();
         let _input = server.process().stdin();
@@ -86,15 +120,24 @@ fn what_the_device_refuses_is_the_kernels() {
     }
 }
 
-/// A device that fails tells so by an event, and takes requests still.
 #[test]
 fn sockets_of_a_device_that_fails_go_to_the_kernel() {
+    device_fails(VerbsQueues::Calls);
+}
+
+#[test]
+fn sockets_of_an_mlx5_that_fails_go_to_the_kernel() {
+    device_fails(VerbsQueues::Mlx5);
+}
+
+/// A device that fails tells so by an event, and takes requests still.
+fn device_fails(queues: VerbsQueues) {
     let pair = or_skip!(Namespaces::pair());
     pair.make_wire();
     let mut command = preloaded(&pair.b, &testkit::c_program("echo")).unwrap();
     command
         .args([&Pair::ADDRESS_B.to_string(), "7942"])
-        .envs(emulated_verbs().unwrap())
+        .envs(emulated_verbs(queues).unwrap())
         .env("EMULATED_VERBS_FAULT", "fatal");
     let mut server = Accelerated::start(command).unwrap();
     let _input = server.process().stdin();
@@ -133,7 +176,9 @@ fn the_emulated_device_ends_who_abuses_it() {
         ("overrun", Some("completion queue is full")),
     ] {
         let mut command = pair.a.command(&program);
-        command.arg(what).envs(emulated_verbs().unwrap());
+        command
+            .arg(what)
+            .envs(emulated_verbs(VerbsQueues::Calls).unwrap());
         let ended = command.output().unwrap();
         let log = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.success(), words.is_none(), "{what}: {log}");

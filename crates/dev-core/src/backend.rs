@@ -8,7 +8,7 @@ use std::sync::Arc;
 use descriptors::OwnDescriptor;
 
 use crate::admission::Admission;
-use crate::arrival::{ClockSample, Noted};
+use crate::arrival::{ClockSample, Noted, NotedTimes};
 use crate::flow::Flow;
 use crate::pool::{Frame, FramePool};
 
@@ -223,13 +223,13 @@ pub trait RxRing: Send + 'static {
 
     /// When a frame came, in nanoseconds of `CLOCK_MONOTONIC`, if the device has noted it: see
     /// [`Steering::stamp_arrivals`]. What is read may be left from earlier.
-    fn arrived_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
-        None
+    fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
+        NotedTimes::of(pool, frame).map(|noted| noted.arrived_nsec)
     }
 
     /// The same by the device's own clock, whatever that counts from.
-    fn device_nsec(_pool: &FramePool, _frame: &Frame) -> Option<u64> {
-        None
+    fn device_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
+        NotedTimes::of(pool, frame)?.device_nsec
     }
 
     /// Whether more may come while nobody polls than usually waits: the device is to have all the

@@ -21,7 +21,7 @@ mod sharded_lock;
 mod sync;
 
 pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
-pub use arrival::{ClockSample, NOTED_BYTES, Noted};
+pub use arrival::{ClockSample, MARK, MARK_WITH_DEVICE_TIME, NOTED_BYTES, Noted, NotedTimes};
 pub use backend::{
     BIND, Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port,
     ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,

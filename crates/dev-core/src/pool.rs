@@ -251,6 +251,18 @@ impl FramePool {
         Some(unsafe { first.cast::<[u8; LEN]>().read() })
     }
 
+    /// Writes in front of a frame's data. Without as much room there nothing is written.
+    #[inline]
+    pub fn set_in_front<const LEN: usize>(&self, frame: &mut Frame, bytes: [u8; LEN]) {
+        if usize::from(frame.offset) < LEN {
+            return;
+        }
+        // SAFETY: as in `in_front`.
+        let first = unsafe { self.memory.base().add(self.start(frame) - LEN) };
+        // SAFETY: as in `data`, and the only token of the chunk is borrowed mutably.
+        unsafe { first.cast::<[u8; LEN]>().write(bytes) };
+    }
+
     /// A copy of a frame's data, and of `front` bytes in front of them. `None`: no frame is free.
     pub fn copy(&self, frame: &Frame, front: u16) -> Option<Frame> {
         let mut copy = self.take()?;

@@ -13,21 +13,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use descriptors::OwnDescriptor;
-use dev_core::RxWatch;
-use rdma_core_sys::{ibv_wc, poll_cq, req_notify_cq};
+use dev_core::{FramePool, RxWatch};
 
+use crate::arrived::Arrived;
 use crate::one_user::{OneUser, Use};
 use crate::opened::Opened;
+use crate::receive_queue::ReceiveQueue;
 
 /// Completions that are taken at once.
 pub(crate) const BATCH: usize = 32;
 /// Looks in vain after which the event is taken: a system call. A thread that sleeps makes as many.
 const LOOKS_IN_VAIN: u32 = 64;
 
-/// What has been taken from the queue and is not used yet.
+/// The queue, and what has been taken from it and is not used yet.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    completions: [ibv_wc; BATCH],
+    queue: ReceiveQueue,
+    completions: [Arrived; BATCH],
     first: usize,
     end: usize,
     /// Completions have come since the last event was asked for: it is there, or on its way.
@@ -64,12 +66,14 @@ impl Completions {
         }
         // SAFETY: just made.
         let own_event = unsafe { OwnedFd::from_raw_fd(fd) };
+        let queue = ReceiveQueue::new(&device);
         Ok(Self {
             device,
             own_event: Arc::new(OwnDescriptor::new(own_event)),
             place: AtomicU32::new(0),
             taken: OneUser::new(Taken {
-                completions: [ibv_wc::default(); BATCH],
+                queue,
+                completions: [Arrived::default(); BATCH],
                 first: 0,
                 end: 0,
                 has_event: false,
@@ -103,9 +107,14 @@ impl Completions {
 }
 
 impl Looking<'_> {
+    /// Gives the device up to so many frames of the pool. Returns how many it has got.
+    pub(crate) fn post(&mut self, pool: &FramePool, wanted: u32) -> u32 {
+        self.taken.queue.post(pool, wanted)
+    }
+
     /// The next completion.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<ibv_wc> {
+    pub(crate) fn next(&mut self) -> Option<Arrived> {
         if !self.look_for_one() {
             return None;
         }
@@ -134,12 +143,8 @@ impl Looking<'_> {
 
     #[inline]
     fn poll(&mut self) -> bool {
-        let cq = self.queue.device.receive_cq;
-        let room = self.taken.completions.as_mut_ptr();
-        // SAFETY: the queue is live, its one user is this, and there is room for so many.
-        let count = unsafe { poll_cq(cq, BATCH as i32, room) };
-        // A queue that has failed has none.
-        let count = usize::try_from(count).unwrap_or(0).min(BATCH);
+        let taken = &mut *self.taken;
+        let count = taken.queue.take(&mut taken.completions);
         (self.taken.first, self.taken.end) = (0, count);
         if count > 0 {
             self.taken.has_event = true;
@@ -172,8 +177,7 @@ impl Looking<'_> {
         }
         // SAFETY: the event was of this queue, the channel's only one.
         unsafe { (device.verbs.ibv_ack_cq_events)(device.receive_cq, 1) };
-        // SAFETY: the queue is live.
-        unsafe { req_notify_cq(device.receive_cq) };
+        self.taken.queue.ask_for_event();
         self.taken.has_event = false;
         if !self.poll() {
             return false;

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use dev_core::{
     Backend, FramePool, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide, RingsMax,
 };
-use rdma_core_sys::{Verbs, ibv_device_attr};
+use rdma_core_sys::{Mlx5, Verbs, ibv_device_attr};
 
 use crate::completions::{Completions, VerbsWatch};
 use crate::find::{has_any, with_device_of};
 use crate::opened::{Failure, Opened};
 use crate::receive::VerbsRx;
+use crate::receive_queue::FRONT_BYTES;
 use crate::send::{SendQueue, VerbsKick, VerbsTx};
 use crate::steering::VerbsSteering;
 
@@ -30,6 +31,8 @@ pub struct QueueSizes {
     pub send_batch: u32,
     /// Bytes of the longest frame that is copied into the send queue.
     pub inline_max: u32,
+    /// Whether a request may be written to the device as a whole.
+    pub blueflame: bool,
 }
 
 impl QueueSizes {
@@ -55,7 +58,14 @@ impl QueueSizes {
 pub struct VerbsBackend {
     sizes: QueueSizes,
     prepares_fork: bool,
-    library: OnceLock<Option<Verbs>>,
+    library: OnceLock<Option<Libraries>>,
+}
+
+/// What rdma-core has.
+#[derive(Debug)]
+struct Libraries {
+    verbs: Verbs,
+    mlx5: Option<Mlx5>,
 }
 
 impl VerbsBackend {
@@ -74,7 +84,7 @@ impl VerbsBackend {
         has_any()
     }
 
-    fn library(&self) -> Option<&Verbs> {
+    fn library(&self) -> Option<&Libraries> {
         let load = || {
             let verbs = Verbs::load()
                 .inspect_err(|missing| log::debug!("no RDMA devices: {missing}"))
@@ -84,7 +94,10 @@ impl VerbsBackend {
                 // SAFETY: no device is open.
                 unsafe { (verbs.ibv_fork_init)() };
             }
-            Some(verbs)
+            let mlx5 = Mlx5::load()
+                .inspect_err(|missing| log::debug!("no queues of mlx5: {missing}"))
+                .ok();
+            Some(Libraries { verbs, mlx5 })
         };
         self.library.get_or_init(load).as_ref()
     }
@@ -92,7 +105,7 @@ impl VerbsBackend {
 
 /// The largest IP packet in bytes that a frame holds.
 fn mtu_max(pool: &FramePool) -> u32 {
-    u32::from(pool.frame_bytes()) - LINK_BYTES
+    u32::from(pool.frame_bytes()) - FRONT_BYTES - LINK_BYTES
 }
 
 fn without(what: String, remedy: &'static str) -> OpenError {
@@ -141,16 +154,20 @@ impl Backend for VerbsBackend {
                 "lower the MTU, or VMA_DEVICE=xdp",
             ));
         }
-        let verbs = self.library().ok_or_else(|| {
+        let libraries = self.library().ok_or_else(|| {
             without(
                 "there is no libibverbs.so.1".to_owned(),
                 "install libibverbs1, or VMA_DEVICE=xdp",
             )
         })?;
         // SAFETY: the back-end lives as long as the process: see `Links`.
-        let verbs: &'static Verbs = unsafe { &*std::ptr::from_ref(verbs) };
+        let libraries: &'static Libraries = unsafe { &*std::ptr::from_ref(libraries) };
+        let verbs = &libraries.verbs;
         let opened = with_device_of(verbs, &link.name, |found| {
-            Opened::open(verbs, found, pool, self.sizes)
+            // SAFETY: the list of devices is there.
+            let is_its = |mlx5: &&Mlx5| unsafe { (mlx5.mlx5dv_is_supported)(found.device) };
+            let mlx5 = libraries.mlx5.as_ref().filter(is_its);
+            Opened::open(verbs, mlx5, found, pool, self.sizes)
                 .map(|opened| (opened, found.name.clone()))
                 .map_err(|failure| failed(&found.name, &failure))
         });
@@ -176,9 +193,12 @@ fn port(
     link: &LinkSpec,
     pool: &'static FramePool,
 ) -> Port<VerbsBackend> {
-    let description = format!("verbs {name}");
+    let description = match device.memory {
+        Some(_) => format!("mlx5 {name}"),
+        None => format!("verbs {name}"),
+    };
     let wait_fds = [&device.events, &completions.own_event];
-    let queue = Arc::new(SendQueue::new(Arc::clone(&device), pool));
+    let queue = Arc::new(SendQueue::new(Arc::clone(&device)));
     Port {
         receivers: vec![ReceivingSide {
             wait_fds: wait_fds.map(Arc::clone).to_vec(),

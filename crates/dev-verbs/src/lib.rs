@@ -13,16 +13,22 @@
     reason = "one promise covers a pointer and what it leads to"
 )]
 
+mod arrived;
+mod clock;
 mod completions;
 mod device;
 mod events;
 mod find;
+mod mlx5;
 mod one_user;
 mod opened;
+mod provider;
 mod receive;
+mod receive_queue;
 mod rule;
 mod send;
 mod steering;
+mod work;
 
 pub use completions::VerbsWatch;
 pub use device::{QueueSizes, VerbsBackend};

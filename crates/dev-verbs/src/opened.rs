@@ -9,18 +9,40 @@ use descriptors::OwnDescriptor;
 use dev_core::FramePool;
 use rdma_core_sys::{
     IBV_ACCESS_LOCAL_WRITE, IBV_QP_PORT, IBV_QP_STATE, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
-    IBV_QPT_RAW_PACKET, Verbs, ibv_comp_channel, ibv_context, ibv_cq, ibv_device_attr, ibv_pd,
-    ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, req_notify_cq,
+    IBV_QPT_RAW_PACKET, Mlx5, Verbs, ibv_comp_channel, ibv_context, ibv_cq, ibv_device_attr,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, req_notify_cq,
 };
 
+use crate::clock::Clock;
 use crate::device::QueueSizes;
 use crate::find::Found;
+use crate::mlx5;
 
 /// What failed, and the system's word.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) what: &'static str,
     pub(crate) error: io::Error,
+}
+
+/// The pool's frames, as the device knows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registered {
+    base: u64,
+    pub(crate) lkey: u32,
+}
+
+impl Registered {
+    #[cfg(test)]
+    pub(crate) fn at(base: u64, lkey: u32) -> Self {
+        Self { base, lkey }
+    }
+
+    /// Where what is so many bytes from the start of the pool lies in memory.
+    #[inline]
+    pub(crate) fn address(&self, offset: u64) -> u64 {
+        self.base + offset
+    }
 }
 
 /// What a device has opened.
@@ -32,8 +54,11 @@ pub(crate) struct Opened {
     pub(crate) receive_cq: *mut ibv_cq,
     pub(crate) send_cq: *mut ibv_cq,
     pub(crate) channel: *mut ibv_comp_channel,
-    /// Key of the pool's memory.
-    pub(crate) lkey: u32,
+    pub(crate) frames: Registered,
+    /// Where its queues lie, if the library may use them without the provider.
+    pub(crate) memory: Option<mlx5::Memory>,
+    /// What stamps completions.
+    pub(crate) clock: Option<Clock>,
     pub(crate) port: u8,
     pub(crate) sizes: QueueSizes,
     /// Commands to the kernel, and events of the device.
@@ -84,6 +109,7 @@ impl Opened {
     /// receive. What was made of it before a failure is given back.
     pub(crate) fn open(
         verbs: &'static Verbs,
+        mlx5: Option<&'static Mlx5>,
         found: &Found,
         pool: &FramePool,
         asked: QueueSizes,
@@ -91,7 +117,7 @@ impl Opened {
         // SAFETY: the device's list is there.
         let context = unsafe { (verbs.ibv_open_device)(found.device) };
         let context = made("the device cannot be opened", context)?;
-        Self::make(verbs, context, found.port, pool, asked).inspect_err(|_| {
+        Self::make(verbs, mlx5, context, found.port, pool, asked).inspect_err(|_| {
             // SAFETY: nothing of it is used any more. With it goes what was made: what lives in the
             // kernel ends with its descriptor.
             unsafe { (verbs.ibv_close_device)(context) };
@@ -100,6 +126,7 @@ impl Opened {
 
     fn make(
         verbs: &'static Verbs,
+        mlx5: Option<&'static Mlx5>,
         context: *mut ibv_context,
         port: u8,
         pool: &FramePool,
@@ -110,7 +137,7 @@ impl Opened {
         let pd = made("no protection domain", unsafe {
             (verbs.ibv_alloc_pd)(context)
         })?;
-        let lkey = register(verbs, pd, pool)?;
+        let frames = register(verbs, pd, pool)?;
         // SAFETY: the context is live.
         let channel = made("no completion channel", unsafe {
             (verbs.ibv_create_comp_channel)(context)
@@ -127,6 +154,8 @@ impl Opened {
         let send_cq = queue(sizes.send, std::ptr::null_mut())?;
         let (qp, sizes) = make_pair(verbs, pd, [send_cq, receive_cq], sizes)?;
         bring_up(verbs, qp, port)?;
+        let memory = mlx5.and_then(|mlx5| mlx5::Memory::of(mlx5, qp, [send_cq, receive_cq]));
+        let clock = mlx5.and_then(|mlx5| Clock::of(mlx5, context));
         // SAFETY: the queue is live.
         done("the completion queue raises no events", unsafe {
             req_notify_cq(receive_cq)
@@ -149,7 +178,9 @@ impl Opened {
             receive_cq,
             send_cq,
             channel,
-            lkey,
+            frames,
+            clock: clock.filter(|_| memory.is_some()),
+            memory,
             port,
             sizes,
             commands,
@@ -184,7 +215,7 @@ fn limits(verbs: &Verbs, context: *mut ibv_context) -> Result<ibv_device_attr, F
 }
 
 /// All of the pool's memory, once.
-fn register(verbs: &Verbs, pd: *mut ibv_pd, pool: &FramePool) -> Result<u32, Failure> {
+fn register(verbs: &Verbs, pd: *mut ibv_pd, pool: &FramePool) -> Result<Registered, Failure> {
     let memory = pool.memory();
     memory.populate();
     let (base, len) = (memory.base().as_ptr(), memory.len_bytes());
@@ -192,7 +223,9 @@ fn register(verbs: &Verbs, pd: *mut ibv_pd, pool: &FramePool) -> Result<u32, Fai
     let region = unsafe { (verbs.ibv_reg_mr)(pd, base.cast(), len, IBV_ACCESS_LOCAL_WRITE) };
     let region = made("the memory of the frames cannot be registered", region)?;
     // SAFETY: just made.
-    Ok(unsafe { (*region).lkey })
+    let lkey = unsafe { (*region).lkey };
+    let base = base as u64;
+    Ok(Registered { base, lkey })
 }
 
 /// A queue pair, and the sizes that it has.

@@ -1,48 +1,45 @@
-//! The sending side: requests are collected, and posted when the device is told of them: one
-//! doorbell for all.
+//! The sending side: frames that the device has, and what it gives back of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
-use rdma_core_sys::{
-    IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_SEND, ibv_send_wr, ibv_sge, ibv_wc,
-    poll_cq, post_send,
-};
 
 use crate::one_user::{OneUser, Use};
 use crate::opened::Opened;
+use crate::work::{Done, Place, Work};
+use crate::{mlx5, provider};
 
-/// Requests that are collected at most.
-const COLLECTED_MAX: usize = 64;
-const COMPLETIONS: usize = 16;
-/// In the place of a frame that was copied into the queue.
+/// In the place of a frame whose memory is free again.
 const COPIED: u64 = u64::MAX;
+/// A bit of an offset: the frame is copied when the device is told of it.
+const WILL_BE_COPIED: u64 = 1 << 63;
 
-fn empty_request() -> ibv_send_wr {
-    ibv_send_wr {
-        wr_id: 0,
-        next: std::ptr::null_mut(),
-        sg_list: std::ptr::null_mut(),
-        num_sge: 1,
-        opcode: IBV_WR_SEND,
-        send_flags: 0,
-        imm_data: 0,
-        wr: [0; 4],
-        qp_type: 0,
-        bind_mw: [0; 6],
-    }
+#[derive(Debug)]
+enum Queue {
+    Provider(provider::SendQueue),
+    Mlx5(mlx5::SendQueue),
+}
+
+/// Evaluates to the same expression of whichever it is.
+macro_rules! of_either {
+    ($queue:expr, $it:ident => $value:expr) => {
+        match $queue {
+            Queue::Provider($it) => $value,
+            Queue::Mlx5($it) => $value,
+        }
+    };
 }
 
 #[derive(Debug)]
 struct State {
-    requests: Box<[ibv_send_wr]>,
-    parts: Box<[ibv_sge]>,
-    collected: usize,
-    /// Frames that the device has, oldest first.
+    queue: Queue,
+    /// Frames of requests that are not done, oldest first.
     in_flight: VecDeque<u64>,
     /// The number of the request behind them.
     next: u64,
+    /// The first of them that the device was not told of.
+    untold: u64,
     unsignaled: u32,
     /// Frames that it has given back, of the pool.
     free: Vec<u64>,
@@ -52,13 +49,12 @@ struct State {
 /// A send queue, of who fills it and of who rings its doorbell.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
-    device: Arc<Opened>,
-    base: u64,
+    batch: u32,
+    inline_max: u32,
     state: OneUser<State>,
+    /// Its queues live as long.
+    _device: Arc<Opened>,
 }
-
-// SAFETY: pointers inside it point into it.
-unsafe impl Send for State {}
 
 /// The use of the queue.
 struct Filling<'a> {
@@ -67,21 +63,31 @@ struct Filling<'a> {
 }
 
 impl SendQueue {
-    pub(crate) fn new(device: Arc<Opened>, pool: &FramePool) -> Self {
-        let entries = device.sizes.send as usize;
+    pub(crate) fn new(device: Arc<Opened>) -> Self {
+        let sizes = device.sizes;
+        let queue = match &device.memory {
+            Some(memory) => {
+                // SAFETY: the queue pair is live.
+                let number = unsafe { (*device.qp).qp_num };
+                let bf = sizes.blueflame;
+                Queue::Mlx5(mlx5::SendQueue::new(memory, number, device.frames, bf))
+            }
+            None => Queue::Provider(provider::SendQueue::new(&device)),
+        };
+        let entries = sizes.send as usize;
         Self {
-            device,
-            base: pool.memory().base().as_ptr() as u64,
+            batch: sizes.send_batch,
+            inline_max: sizes.inline_max,
             state: OneUser::new(State {
-                requests: (0..COLLECTED_MAX).map(|_| empty_request()).collect(),
-                parts: (0..COLLECTED_MAX).map(|_| ibv_sge::default()).collect(),
-                collected: 0,
+                queue,
                 in_flight: VecDeque::with_capacity(entries),
                 next: 0,
+                untold: 0,
                 unsignaled: 0,
-                free: Vec::with_capacity(entries + COLLECTED_MAX),
+                free: Vec::with_capacity(entries),
                 is_lost: false,
             }),
+            _device: device,
         }
     }
 
@@ -95,113 +101,75 @@ impl SendQueue {
     }
 }
 
-impl Filling<'_> {
-    #[inline]
-    fn has_room(&self) -> bool {
-        let entries = self.queue.device.sizes.send as usize;
-        self.state.in_flight.len() + self.state.collected < entries
+impl State {
+    fn oldest(&self) -> u64 {
+        self.next - self.in_flight.len() as u64
     }
 
     /// Takes back what the device has sent.
     fn take_back(&mut self) {
-        let mut completions = [ibv_wc::default(); COMPLETIONS];
-        let cq = self.queue.device.send_cq;
-        // SAFETY: the queue is live, its one user is this, and there is room for so many.
-        let count = unsafe { poll_cq(cq, COMPLETIONS as i32, completions.as_mut_ptr()) };
-        let state = &mut *self.state;
-        let count = match usize::try_from(count) {
-            Ok(count) => count.min(COMPLETIONS),
-            Err(_) => {
-                state.is_lost = true;
-                0
-            }
+        let Done { last, is_lost } = of_either!(&mut self.queue, it => it.done());
+        self.is_lost |= is_lost;
+        let Some(last) = last else {
+            return;
         };
-        for completion in &completions[..count] {
-            state.is_lost |= completion.status != IBV_WC_SUCCESS;
-            let oldest = state.next - state.in_flight.len() as u64;
-            // It is of the last of them.
-            let done = completion.wr_id.wrapping_sub(oldest).wrapping_add(1);
-            let done = usize::try_from(done).unwrap_or(0);
-            let done = done.min(state.in_flight.len());
-            let frames = state.in_flight.drain(..done).filter(|it| *it != COPIED);
-            state.free.extend(frames);
-        }
+        // One that is not on its way would be a device's fault.
+        let done = last.wrapping_sub(self.oldest()).wrapping_add(1);
+        let done = usize::try_from(done).unwrap_or(0);
+        let done = done.min(self.in_flight.len());
+        let frames = self.in_flight.drain(..done).filter(|it| *it != COPIED);
+        self.free.extend(frames);
+    }
+}
+
+impl Filling<'_> {
+    #[inline]
+    fn has_room(&self) -> bool {
+        let inline_max = self.queue.inline_max;
+        of_either!(&self.state.queue, it => it.has_room(inline_max))
     }
 
     #[inline]
-    fn collect(&mut self, offset: u64, len: u32) {
-        let sizes = self.queue.device.sizes;
-        let part = ibv_sge {
-            addr: self.queue.base + offset,
-            length: len,
-            lkey: self.queue.device.lkey,
-        };
+    fn put(&mut self, frame: Place) {
+        let is_inline = frame.len <= self.queue.inline_max;
         let state = &mut *self.state;
-        let place = state.collected;
         state.unsignaled += 1;
-        let mut flags = 0;
-        if state.unsignaled >= sizes.send_batch {
-            flags |= IBV_SEND_SIGNALED;
+        let is_signaled = state.unsignaled >= self.queue.batch;
+        if is_signaled {
             state.unsignaled = 0;
         }
-        if len <= sizes.inline_max {
-            flags |= IBV_SEND_INLINE;
+        let is_free = of_either!(&mut state.queue, it => it.put(frame, is_inline, is_signaled));
+        state.next += 1;
+        state.in_flight.push_back(match (is_free, is_inline) {
+            (true, _) => COPIED,
+            (false, true) => frame.offset | WILL_BE_COPIED,
+            (false, false) => frame.offset,
+        });
+        if is_free {
+            state.free.push(frame.offset);
         }
-        state.parts[place] = part;
-        let request = &mut state.requests[place];
-        request.wr_id = state.next + place as u64;
-        request.send_flags = flags;
-        state.collected += 1;
     }
 
-    /// Posts what was collected.
+    /// Tells the device of what was put in.
     #[inline]
     fn post(&mut self) -> KickOutcome {
-        let (qp, base) = (self.queue.device.qp, self.queue.base);
         let state = &mut *self.state;
-        let count = state.collected;
         if state.is_lost {
             return KickOutcome::Lost;
         }
-        if count == 0 {
-            return KickOutcome::Done;
-        }
-        let (first, part) = (state.requests.as_mut_ptr(), state.parts.as_mut_ptr());
-        for (place, request) in state.requests.iter_mut().enumerate().take(count) {
-            request.sg_list = part.wrapping_add(place);
-            request.next = match place + 1 < count {
-                true => first.wrapping_add(place + 1),
-                false => std::ptr::null_mut(),
-            };
-        }
-        let mut bad = std::ptr::null_mut();
-        // SAFETY: the queue pair is live, and the list ends with the last request.
-        let failed = unsafe { post_send(qp, first, &raw mut bad) };
-        let taken = match failed {
-            0 => count,
-            _ => (0..count)
-                .find(|place| std::ptr::eq(first.wrapping_add(*place), bad))
-                .unwrap_or(0),
-        };
-        for place in 0..taken {
-            let offset = state.parts[place].addr - base;
-            let is_copied = state.requests[place].send_flags & IBV_SEND_INLINE != 0;
-            if is_copied {
-                state.free.push(offset);
+        let (told, result) = of_either!(&mut state.queue, it => it.ring());
+        let first = (state.untold - state.oldest()) as usize;
+        for place in state.in_flight.iter_mut().skip(first).take(told) {
+            if *place != COPIED && *place & WILL_BE_COPIED != 0 {
+                state.free.push(*place & !WILL_BE_COPIED);
+                *place = COPIED;
             }
-            state
-                .in_flight
-                .push_back(if is_copied { COPIED } else { offset });
         }
-        state.next += taken as u64;
-        // What is left keeps its number, which follows from its place.
-        state.requests.copy_within(taken..count, 0);
-        state.parts.copy_within(taken..count, 0);
-        state.collected = count - taken;
-        match failed {
-            0 => KickOutcome::Done,
-            libc::ENOMEM | libc::EAGAIN => KickOutcome::Again,
-            _ => {
+        state.untold += told as u64;
+        match result {
+            Ok(()) => KickOutcome::Done,
+            Err(libc::ENOMEM | libc::EAGAIN) => KickOutcome::Again,
+            Err(_) => {
                 state.is_lost = true;
                 KickOutcome::Lost
             }
@@ -226,10 +194,11 @@ impl VerbsTx {
 impl TxRing for VerbsTx {
     #[inline]
     fn frame(&mut self, pool: &FramePool) -> Option<Frame> {
-        let batch = self.queue.device.sizes.send_batch as usize;
+        let batch = self.queue.batch as usize;
         let mut used = self.queue.use_it();
         if !used.has_room() {
-            used.take_back();
+            let _ = used.post();
+            used.state.take_back();
             if !used.has_room() {
                 return None;
             }
@@ -239,7 +208,7 @@ impl TxRing for VerbsTx {
         }
         // The frame given back last is the first to be used again: its lines are in the cache.
         if used.state.free.is_empty() && used.state.in_flight.len() >= batch {
-            used.take_back();
+            used.state.take_back();
         }
         let free = used.state.free.pop();
         drop(used);
@@ -250,17 +219,16 @@ impl TxRing for VerbsTx {
     #[inline]
     fn push(&mut self, pool: &FramePool, frame: Frame) {
         let mut used = self.queue.use_it();
+        if !used.has_room() {
+            let _ = used.post();
+            used.state.take_back();
+        }
         if used.state.is_lost || !used.has_room() {
             return pool.give(frame);
         }
-        if used.state.collected == COLLECTED_MAX {
-            let _ = used.post();
-        }
-        if used.state.collected == COLLECTED_MAX {
-            return pool.give(frame);
-        }
         let len = frame.len() as u32;
-        used.collect(pool.release_to_device(frame), len);
+        let offset = pool.release_to_device(frame);
+        used.put(Place { offset, len });
     }
 
     fn cancel(&mut self, frame: Frame) {
@@ -274,7 +242,7 @@ impl TxRing for VerbsTx {
     }
 }
 
-/// Posts what was collected.
+/// Tells the device of what was put in.
 #[derive(Debug)]
 pub struct VerbsKick {
     queue: Arc<SendQueue>,

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dev_core::{Flow, Steering, at_any_address};
+use dev_core::{ClockSample, Flow, Noted, Steering, at_any_address};
 use rdma_core_sys::{create_flow, destroy_flow, ibv_flow};
 
 use crate::events::{self, Left};
@@ -15,6 +15,7 @@ use crate::rule::Rule;
 /// The rules of an interface.
 #[derive(Debug)]
 pub struct VerbsSteering {
+    device: Arc<Opened>,
     steered: Mutex<Steered>,
 }
 
@@ -40,6 +41,7 @@ struct Steered {
 impl VerbsSteering {
     pub(crate) fn new(device: Arc<Opened>, mac: [u8; 6]) -> Self {
         Self {
+            device: Arc::clone(&device),
             steered: Mutex::new(Steered {
                 device,
                 mac,
@@ -183,6 +185,26 @@ impl Steering for VerbsSteering {
             steered.create(&rule)?;
         }
         Ok(())
+    }
+
+    fn stamp_arrivals(&self, noted: Noted) -> io::Result<()> {
+        match &self.device.clock {
+            Some(clock) => clock.want(noted != Noted::Nothing),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn clock_sample(&self) -> io::Result<ClockSample> {
+        let clock = self.device.clock.as_ref();
+        clock.ok_or(io::ErrorKind::Unsupported)?.compare()
+    }
+
+    fn settle(&self) {
+        let clock = self.device.clock.as_ref();
+        if let Some(clock) = clock.filter(|clock| clock.is_wanted()) {
+            // What was known last is good enough for the packets of another second.
+            let _ = clock.compare();
+        }
     }
 
     fn rest_if_unused(&self) {}

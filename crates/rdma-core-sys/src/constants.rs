@@ -53,6 +53,9 @@ pub const IBV_EVENT_DEVICE_FATAL: u32 = 8;
 pub const IBV_EVENT_PORT_ACTIVE: u32 = 9;
 pub const IBV_EVENT_PORT_ERR: u32 = 10;
 
+/// What of a device is asked for: its clock.
+pub const IBV_VALUES_MASK_RAW_CLOCK: u32 = 1;
+
 /// Bytes of a name in `/sys/class`.
 pub const IBV_SYSFS_NAME_MAX: usize = 64;
 /// Bytes of a path in `/sys`.

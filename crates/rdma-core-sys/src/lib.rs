@@ -1,6 +1,7 @@
-//! What the library uses of rdma-core (`infiniband/verbs.h`), by its names there: structures,
-//! constants, and the functions of `libibverbs.so.1`, which are looked up when a device is wanted.
-//! Where there is no such library, nothing of this costs anything.
+//! What the library uses of rdma-core (`infiniband/verbs.h`, `infiniband/mlx5dv.h`), by its names
+//! there: structures, constants, and the functions of `libibverbs.so.1` and `libmlx5.so.1`, which
+//! are looked up when a device is wanted. Where there are no such libraries, nothing of this costs
+//! anything.
 //!
 //! `tests/layout.rs` compares every size, offset and number with the headers of the system.
 
@@ -15,10 +16,14 @@
 
 mod constants;
 mod library;
+mod mlx5;
 mod operations;
 mod structures;
 
 pub use constants::*;
-pub use library::{Missing, Verbs};
-pub use operations::{create_flow, destroy_flow, poll_cq, post_recv, post_send, req_notify_cq};
+pub use library::{Missing, Mlx5, Verbs};
+pub use mlx5::*;
+pub use operations::{
+    clock_cycles, create_flow, destroy_flow, poll_cq, post_recv, post_send, req_notify_cq,
+};
 pub use structures::*;

@@ -3,11 +3,13 @@
 use std::mem::{offset_of, size_of};
 use std::ptr;
 
-use libc::c_int;
+use libc::{c_int, timespec};
+
+use crate::constants::IBV_VALUES_MASK_RAW_CLOCK;
 
 use crate::structures::{
-    ibv_context, ibv_cq, ibv_flow, ibv_flow_attr, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_wc,
-    verbs_context,
+    ibv_context, ibv_cq, ibv_flow, ibv_flow_attr, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_values_ex,
+    ibv_wc, verbs_context,
 };
 
 /// Takes up to `entries` completions. Negative: the queue has failed.
@@ -94,6 +96,29 @@ unsafe fn extended(context: *mut ibv_context, field_offset: usize) -> Option<*mu
     // SAFETY: the mark says that it lies inside one; the size stands right before it.
     let size = unsafe { (*outer).sz };
     (size >= size_of::<verbs_context>() - field_offset).then_some(outer)
+}
+
+/// What a device's clock shows, in cycles. `None`: it does not say.
+///
+/// # Safety
+/// `context` is live.
+pub unsafe fn clock_cycles(context: *mut ibv_context) -> Option<u64> {
+    let offset = offset_of!(verbs_context, query_rt_values);
+    // SAFETY: the caller's promise.
+    let outer = unsafe { extended(context, offset) }?;
+    // SAFETY: it has the field.
+    let query = unsafe { (*outer).query_rt_values }?;
+    let mut values = ibv_values_ex {
+        comp_mask: IBV_VALUES_MASK_RAW_CLOCK,
+        raw_clock: timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+    };
+    // SAFETY: the caller's promise.
+    let failed = unsafe { query(context, &raw mut values) };
+    let is_told = failed == 0 && values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK != 0;
+    is_told.then(|| values.raw_clock.tv_nsec.cast_unsigned())
 }
 
 /// Steers packets to a queue pair. Null: refused, and `errno` says why.

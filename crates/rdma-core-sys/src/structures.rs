@@ -1,6 +1,6 @@
 //! Structures of `infiniband/verbs.h`.
 
-use libc::{c_char, c_int, c_void, pthread_cond_t, pthread_mutex_t};
+use libc::{c_char, c_int, c_void, pthread_cond_t, pthread_mutex_t, timespec};
 
 use crate::constants::{IBV_SYSFS_NAME_MAX, IBV_SYSFS_PATH_MAX};
 
@@ -51,7 +51,10 @@ pub struct ibv_context {
 /// It has grown at its beginning: fields are found from its end.
 #[repr(C)]
 pub struct verbs_context {
-    pub before_destroy_flow: [Unused; 28],
+    pub before_query_rt_values: [Unused; 24],
+    pub query_rt_values:
+        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
+    pub before_destroy_flow: [Unused; 3],
     pub ibv_destroy_flow: Option<unsafe extern "C" fn(*mut ibv_flow) -> c_int>,
     pub placeholder2: Unused,
     pub ibv_create_flow:
@@ -61,6 +64,15 @@ pub struct verbs_context {
     pub placeholder3: u64,
     pub sz: usize,
     pub context: ibv_context,
+}
+
+/// What a device shows now.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_values_ex {
+    pub comp_mask: u32,
+    /// Its clock: cycles, in the place of nanoseconds.
+    pub raw_clock: timespec,
 }
 
 #[repr(C)]

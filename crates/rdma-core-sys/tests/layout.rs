@@ -56,7 +56,8 @@ fn add_structures(it: &mut Comparison) {
         ibv_device { ops as "_ops", node_type, transport_type, name, dev_name, dev_path, ibdev_path }
         ibv_context_ops { poll_cq, req_notify_cq, post_send, post_recv }
         ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat }
-        verbs_context { ibv_destroy_flow, ibv_create_flow, sz, context }
+        ibv_values_ex { comp_mask, raw_clock }
+        verbs_context { query_rt_values, ibv_destroy_flow, ibv_create_flow, sz, context }
         ibv_async_event { element, event_type }
         ibv_device_attr {
             fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id,
@@ -108,6 +109,28 @@ fn add_structures(it: &mut Comparison) {
     }
 }
 
+fn add_structures_of_mlx5(it: &mut Comparison) {
+    structures! { it:
+        mlx5dv_qp {
+            dbrec, sq, rq, bf, comp_mask, uar_mmap_offset, tirn, tisn, rqn, sqn, tir_icm_addr
+        }
+        mlx5dv_cq { buf, dbrec, cqe_cnt, cqe_size, cq_uar, cqn, comp_mask }
+        mlx5dv_obj { qp_in as "qp.in", qp_out as "qp.out", cq_in as "cq.in", cq_out as "cq.out" }
+        mlx5dv_clock_info { nsec, last_cycles, frac, mult, shift, mask }
+        mlx5_cqe64 {
+            hds_ip_ext, l4_hdr_type_etc, vlan_info, srqn_uidx, imm_inval_pkey, app, app_op,
+            app_info, byte_cnt, timestamp, sop_drop_qpn, wqe_counter, signature, op_own
+        }
+        mlx5_wqe_ctrl_seg {
+            opmod_idx_opcode, qpn_ds, signature, dci_stream_channel_id, fm_ce_se, imm
+        }
+        mlx5_wqe_eth_seg {
+            rsvd0, cs_flags, rsvd1, mss, rsvd2, inline_hdr_sz, inline_hdr_start, inline_hdr
+        }
+        mlx5_wqe_data_seg { byte_count, lkey, addr }
+    }
+}
+
 fn add_numbers(it: &mut Comparison) {
     numbers! { it:
         IBV_QPT_RAW_PACKET IBV_QPS_RESET IBV_QPS_INIT IBV_QPS_RTR IBV_QPS_RTS IBV_QPS_ERR
@@ -117,7 +140,11 @@ fn add_numbers(it: &mut Comparison) {
         IBV_EVENT_CQ_ERR IBV_EVENT_QP_FATAL IBV_EVENT_DEVICE_FATAL IBV_EVENT_PORT_ACTIVE IBV_EVENT_PORT_ERR
         IBV_DEVICE_MANAGED_FLOW_STEERING IBV_FLOW_ATTR_NORMAL IBV_FLOW_SPEC_ETH
         IBV_FLOW_SPEC_IPV4 IBV_FLOW_SPEC_IPV6 IBV_FLOW_SPEC_TCP IBV_FLOW_SPEC_UDP
-        IBV_SYSFS_NAME_MAX IBV_SYSFS_PATH_MAX
+        IBV_SYSFS_NAME_MAX IBV_SYSFS_PATH_MAX IBV_VALUES_MASK_RAW_CLOCK
+        MLX5DV_OBJ_QP MLX5DV_OBJ_CQ MLX5_RCV_DBR MLX5_SND_DBR MLX5_CQ_DOORBELL MLX5_CQ_DB_REQ_NOT
+        MLX5_SEND_WQE_BB MLX5_OPCODE_NOP MLX5_OPCODE_SEND MLX5_WQE_CTRL_CQ_UPDATE MLX5_INLINE_SEG
+        MLX5_ETH_WQE_L3_CSUM MLX5_ETH_WQE_L4_CSUM MLX5_CQE_REQ MLX5_CQE_RESP_SEND MLX5_CQE_REQ_ERR
+        MLX5_CQE_RESP_ERR MLX5_CQE_INVALID MLX5_CQE_OWNER_MASK MLX5_CQE_L3_OK MLX5_CQE_L4_OK
     }
 }
 
@@ -126,12 +153,13 @@ fn structures_and_numbers_are_those_of_the_headers() {
     testkit::or_skip!(testkit::needs::require(&["header:infiniband/verbs.h"]));
     let mut comparison = Comparison::default();
     add_structures(&mut comparison);
+    add_structures_of_mlx5(&mut comparison);
     add_numbers(&mut comparison);
     let directory = std::env::temp_dir().join(format!("verbs-layout-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let source = directory.join("layout.c");
     let text = format!(
-        "#include <infiniband/verbs.h>\n#include <stddef.h>\n#include <stdio.h>\n\
+        "#include <infiniband/mlx5dv.h>\n#include <stddef.h>\n#include <stdio.h>\n\
          #define P(...) printf(__VA_ARGS__)\nint main(void)\n{{\n{}return 0;\n}}\n",
         comparison.program
     );
@@ -152,13 +180,15 @@ fn structures_and_numbers_are_those_of_the_headers() {
 
 /// A change of one of them would be a call with another prototype.
 #[test]
-fn the_systems_library_has_each_function_in_its_version() {
+fn the_systems_libraries_have_each_function_in_its_version() {
     testkit::or_skip!(testkit::needs::require(&["header:infiniband/verbs.h"]));
     let verbs = Verbs::load().unwrap();
     assert_eq!(
         size_of_val(&verbs),
         Verbs::SYMBOLS.len() * size_of::<usize>()
     );
+    let mlx5 = Mlx5::load().unwrap();
+    assert_eq!(size_of_val(&mlx5), Mlx5::SYMBOLS.len() * size_of::<usize>());
     // SAFETY: the function takes any number.
     let text = unsafe { (verbs.ibv_wc_status_str)(IBV_WC_SUCCESS) };
     // SAFETY: it answers with a text.

@@ -54,8 +54,8 @@ fn prepared(mut command: Command) -> io::Result<Command> {
     fs::create_dir_all(&directory)?;
     command.env("VMA_STATS_SHMEM_DIR", directory);
     command.envs([OPEN_WAIT]);
-    if emulated_verbs::is_asked_for() {
-        command.envs(emulated_verbs()?);
+    if let Some(queues) = emulated_verbs::asked_for() {
+        command.envs(emulated_verbs(queues)?);
     }
     Ok(command)
 }

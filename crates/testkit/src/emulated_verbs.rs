@@ -10,9 +10,23 @@ use crate::library::{build_with, scratch_directory, workspace};
 use crate::pair::Pair;
 use crate::skip::Skip;
 
-/// Whether all accelerated programs of the tests are to have RDMA devices: `VMA_TEST_DEVICE=verbs`.
-pub(crate) fn is_asked_for() -> bool {
-    std::env::var("VMA_TEST_DEVICE").is_ok_and(|device| device == "verbs")
+/// How the queues of an emulated device are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerbsQueues {
+    /// By the provider's calls.
+    Calls,
+    /// As they lie in memory: those of a ConnectX card.
+    Mlx5,
+}
+
+/// What devices all accelerated programs of the tests are to have: `VMA_TEST_DEVICE=verbs`, or
+/// `mlx5`.
+pub(crate) fn asked_for() -> Option<VerbsQueues> {
+    match std::env::var("VMA_TEST_DEVICE").as_deref() {
+        Ok("verbs") => Some(VerbsQueues::Calls),
+        Ok("mlx5") => Some(VerbsQueues::Mlx5),
+        _ => None,
+    }
 }
 
 /// For tests of what only AF_XDP has: skips them where all have RDMA devices.
@@ -21,9 +35,9 @@ pub(crate) fn is_asked_for() -> bool {
 ///
 /// The programs of the tests have RDMA devices.
 pub fn needs_xdp(what: &str) -> Result<(), Skip> {
-    match is_asked_for() {
-        true => Err(Skip::new(format!("verbs have not: {what}"))),
-        false => Ok(()),
+    match asked_for() {
+        Some(_) => Err(Skip::new(format!("verbs have not: {what}"))),
+        None => Ok(()),
     }
 }
 
@@ -61,7 +75,16 @@ fn link(archive: &Path, directory: &Path) -> io::Result<()> {
         let words = String::from_utf8_lossy(&linked.stderr);
         return Err(io::Error::other(format!("emulated-verbs: {words}")));
     }
-    fs::rename(&fresh, directory.join("libibverbs.so.1"))
+    let library = directory.join("libibverbs.so.1");
+    if fs::read(&library).ok() == fs::read(&fresh).ok() {
+        // A program that has one of the two is to have the same as the other.
+        return fs::remove_file(&fresh);
+    }
+    fs::rename(&fresh, &library)?;
+    // The loader knows by the file that the two are one.
+    let other = directory.join("libmlx5.so.1");
+    let _ = fs::remove_file(&other);
+    std::os::unix::fs::symlink("libibverbs.so.1", &other)
 }
 
 /// What a program's environment says so that its interfaces have RDMA devices, and the library
@@ -70,12 +93,13 @@ fn link(archive: &Path, directory: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// The emulated library cannot be built.
-pub fn emulated_verbs() -> io::Result<[(&'static str, String); 3]> {
+pub fn emulated_verbs(queues: VerbsQueues) -> io::Result<[(&'static str, String); 4]> {
     let directory = library_directory()?.to_string_lossy().into_owned();
     let devices = format!("{directory}/devices");
     Ok([
         ("LD_LIBRARY_PATH", directory),
         ("EMULATED_VERBS_SYSFS", devices),
+        ("EMULATED_VERBS_QUEUES", format!("{queues:?}")),
         ("VMA_DEVICE", "verbs".to_owned()),
     ])
 }

@@ -207,7 +207,7 @@ impl Namespaces {
                 .wait_until_running(link, CARRIER_TIMEOUT)
                 .unwrap_or_else(|error| panic!("{self:?}: {error}"));
         }
-        if emulated_verbs::is_asked_for() {
+        if emulated_verbs::asked_for().is_some() {
             pair.make_wire();
         }
         Ok(pair)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::devices::{DeviceChoice, DeviceTimes, XdpMode};
+use crate::devices::{DeviceChoice, DeviceTimes, VerbsSettings, XdpMode};
 use crate::environment::parse_environment;
 use crate::level::LogLevel;
 use crate::params::{Parameter, ParameterId};
@@ -153,18 +153,8 @@ pub struct Config {
     pub ring_limit_per_interface: u32,
     /// `VMA_DEVICE`: by what packets pass the kernel.
     pub device: DeviceChoice,
-    /// `VMA_RX_WRE`: how many frames the receive queue of an RDMA device holds.
-    pub rx_wre: u32,
-    /// `VMA_RX_WRE_BATCHING`: how many are collected before it is given them.
-    pub rx_wre_batching: u32,
-    /// `VMA_TX_WRE`: how many frames its send queue holds.
-    pub tx_wre: u32,
-    /// `VMA_TX_WRE_BATCHING`: after how many it is asked which are gone.
-    pub tx_wre_batching: u32,
-    /// `VMA_TX_MAX_INLINE`: the longest frame in bytes that is copied into its send queue.
-    pub tx_max_inline: u32,
-    /// `VMA_FORK`: whether its library is prepared for fork(2).
-    pub fork: bool,
+    /// How RDMA devices are used.
+    pub verbs: VerbsSettings,
     /// `VMA_XDP_MODE`: where the XDP program runs.
     pub xdp_mode: XdpMode,
     /// `VMA_XDP_POOL_FRAMES`: how many frames all rings share, a power of two in 1024..1048576.
@@ -446,12 +436,7 @@ impl Config {
                 Value::Word("verbs") => DeviceChoice::Verbs,
                 _ => DeviceChoice::Auto,
             },
-            rx_wre: unsigned(const { ParameterId::of("VMA_RX_WRE") }),
-            rx_wre_batching: unsigned(const { ParameterId::of("VMA_RX_WRE_BATCHING") }),
-            tx_wre: unsigned(const { ParameterId::of("VMA_TX_WRE") }),
-            tx_wre_batching: unsigned(const { ParameterId::of("VMA_TX_WRE_BATCHING") }),
-            tx_max_inline: unsigned(const { ParameterId::of("VMA_TX_MAX_INLINE") }),
-            fork: settings.is_on(const { ParameterId::of("VMA_FORK") }),
+            verbs: VerbsSettings::of(&settings),
             xdp_mode: match *settings.value(const { ParameterId::of("VMA_XDP_MODE") }) {
                 Value::Word("native") => XdpMode::Native,
                 Value::Word("generic") => XdpMode::Generic,

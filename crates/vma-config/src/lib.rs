@@ -44,7 +44,7 @@ pub use crate::config::{
     Config, Effective, ExceptionHandling, MemoryKind, Parsed, RingLogic, ThreadMode,
 };
 pub use crate::deprecated::{DEPRECATED, Deprecated};
-pub use crate::devices::{DeviceChoice, DeviceTimes, XdpMode};
+pub use crate::devices::{DeviceChoice, DeviceTimes, VerbsSettings, XdpMode};
 pub use crate::docs::parameters_markdown;
 pub use crate::level::LogLevel;
 pub use crate::log_format::LogLine;

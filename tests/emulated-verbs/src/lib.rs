@@ -29,6 +29,7 @@ mod bpf;
 mod calls;
 mod device;
 mod flows;
+mod mlx5;
 mod queues;
 mod steal;
 mod sys;

@@ -6,10 +6,11 @@ use libc::c_int;
 use rdma_core_sys::{
     IBV_QPS_RTR, IBV_QPS_RTS, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_LOC_LEN_ERR, IBV_WC_RECV,
     IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WR_SEND, ibv_cq, ibv_qp, ibv_qp_cap, ibv_recv_wr, ibv_send_wr,
-    ibv_sge, ibv_wc,
+    ibv_sge, ibv_wc, mlx5dv_cq, mlx5dv_qp,
 };
 
 use crate::device::{Inner, State, inner};
+use crate::mlx5::{Asked, CompletionMemory, PairMemory};
 use crate::sys;
 use crate::violation::violation;
 
@@ -24,11 +25,13 @@ pub(crate) struct Pair {
     /// Memory to receive into.
     receive: VecDeque<(u64, ibv_sge)>,
     /// What the device has: its beginning.
-    held: HashSet<u64>,
+    pub(crate) held: HashSet<u64>,
     /// Sent, but no completion says so.
-    unsignaled: Vec<u64>,
+    pub(crate) unsignaled: Vec<u64>,
     /// Requests to send that the program does not know the end of.
     sending: u32,
+    /// The program uses its queues without calls.
+    pub(crate) memory: Option<PairMemory>,
 }
 
 impl Pair {
@@ -42,10 +45,17 @@ impl Pair {
             held: HashSet::new(),
             unsignaled: Vec::new(),
             sending: 0,
+            memory: None,
         }
     }
 
-    fn hold(&mut self, address: u64) {
+    /// From here on the program uses the queues themselves.
+    pub(crate) fn use_memory(&mut self) -> mlx5dv_qp {
+        let memory = PairMemory::new(&self.cap);
+        self.memory.insert(memory).memory()
+    }
+
+    pub(crate) fn hold(&mut self, address: u64) {
         if !self.held.insert(address) {
             violation(&format!(
                 "the memory at {address:#x} is posted, and the device has it"
@@ -63,6 +73,8 @@ pub(crate) struct Completions {
     is_armed: bool,
     /// Where an event is raised.
     pub(crate) channel: Option<i32>,
+    /// The program uses it without calls.
+    memory: Option<CompletionMemory>,
 }
 
 impl Completions {
@@ -72,7 +84,14 @@ impl Completions {
             entries: VecDeque::new(),
             is_armed: false,
             channel,
+            memory: None,
         }
+    }
+
+    /// From here on the program uses the queue itself.
+    pub(crate) fn use_memory(&mut self, number: u32) -> mlx5dv_cq {
+        let memory = CompletionMemory::new(self.capacity, number);
+        self.memory.insert(memory).memory()
     }
 
     fn push(&mut self, completion: ibv_wc, memory: Vec<u64>) {
@@ -80,17 +99,37 @@ impl Completions {
             violation("a completion queue is full");
         }
         self.entries.push_back((completion, memory));
+        self.raise_event();
+    }
+
+    fn raise_event(&mut self) {
         if std::mem::take(&mut self.is_armed)
             && let Some(channel) = self.channel
         {
+            if let Some(memory) = &mut self.memory {
+                memory.count_event();
+            }
             sys::write(channel, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Looks at its doorbell. Returns whether it has been rung.
+    pub(crate) fn look(&mut self) -> bool {
+        let Some(memory) = &self.memory else {
+            return false;
+        };
+        let asked = memory.look();
+        self.is_armed |= asked != Asked::Nothing;
+        if asked == Asked::EventNow {
+            self.raise_event();
+        }
+        asked != Asked::Nothing
     }
 }
 
 impl State {
     /// Memory of the program's that the device is to use.
-    fn check(&self, part: &ibv_sge) {
+    pub(crate) fn check(&self, part: &ibv_sge) {
         let is_inside = self.regions.get(&part.lkey).is_some_and(|region| {
             let end = part.addr.checked_add(u64::from(part.length));
             part.addr >= region.address && end.is_some_and(|it| it <= region.address + region.len)
@@ -100,7 +139,7 @@ impl State {
         }
     }
 
-    fn pair(&mut self, number: u32) -> &mut Pair {
+    pub(crate) fn pair(&mut self, number: u32) -> &mut Pair {
         let pair = self.pairs.get_mut(&number);
         pair.unwrap_or_else(|| violation("a queue pair that there is not"))
     }
@@ -109,6 +148,35 @@ impl State {
         match self.completions.get_mut(&queue) {
             Some(queue) => queue.push(completion, memory),
             None => violation("a completion queue that there is not"),
+        }
+    }
+
+    /// The same in a queue that the program reads itself. `request` is where it stands.
+    pub(crate) fn complete_in_memory(
+        &mut self,
+        queue: usize,
+        completion: &ibv_wc,
+        request: u16,
+        checks: u8,
+    ) {
+        let Some(queue) = self.completions.get_mut(&queue) else {
+            violation("a completion queue that there is not");
+        };
+        match &mut queue.memory {
+            Some(memory) => memory.write(completion, request, checks),
+            None => violation("a completion queue that is not in memory"),
+        }
+        queue.raise_event();
+    }
+
+    /// Reads what was posted without a call.
+    fn fetch_posted(&mut self, number: u32) {
+        let posted = self.pair(number).memory.as_mut().map(PairMemory::posted);
+        for part in posted.unwrap_or_default() {
+            self.check(&part);
+            let pair = self.pair(number);
+            pair.hold(part.addr);
+            pair.receive.push_back((0, part));
         }
     }
 }
@@ -120,6 +188,7 @@ pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
     let Some(number) = state.flows.pair_of(frame) else {
         return;
     };
+    state.fetch_posted(number);
     let pair = state.pair(number);
     if !(IBV_QPS_RTR..=IBV_QPS_RTS).contains(&pair.state) {
         return;
@@ -129,6 +198,7 @@ pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
         return;
     };
     let queue = pair.receive_to;
+    let place = pair.memory.as_mut().map(PairMemory::count_received);
     let fits = frame.len() <= part.length as usize;
     if fits {
         let to = part.addr as *mut u8;
@@ -147,7 +217,13 @@ pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
         qp_num: number,
         ..ibv_wc::default()
     };
-    state.complete(queue, completion, vec![part.addr]);
+    match place {
+        Some(place) => {
+            state.pair(number).held.remove(&part.addr);
+            state.complete_in_memory(queue, &completion, place, 0);
+        }
+        None => state.complete(queue, completion, vec![part.addr]),
+    }
 }
 
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {

@@ -54,3 +54,16 @@ pub(crate) fn write(fd: i32, bytes: &[u8]) {
 pub(crate) fn close(fd: i32) {
     let _ = call!(libc::SYS_close, fd);
 }
+
+/// Begins a thread that no signal of the program's interrupts: a new one has its maker's mask.
+pub(crate) fn spawn(body: impl FnOnce() + Send + 'static) {
+    let every = u64::MAX;
+    let mut before = 0_u64;
+    let (set, size) = (libc::SIG_SETMASK, size_of_val(&every));
+    let none = std::ptr::null_mut::<u64>();
+    let from = &raw const every;
+    let _ = call!(libc::SYS_rt_sigprocmask, set, from, &raw mut before, size);
+    std::thread::spawn(body);
+    let from = &raw const before;
+    let _ = call!(libc::SYS_rt_sigprocmask, set, from, none, size);
+}

@@ -92,18 +92,7 @@ impl Wire {
     /// A thread gives to the device what comes.
     pub(crate) fn listen(inner: &Arc<Inner>) {
         let inner = Arc::clone(inner);
-        let every = u64::MAX;
-        let mut before = 0_u64;
-        let (set, size) = (libc::SIG_SETMASK, size_of_val(&every));
-        // Signals are the program's: a new thread has its maker's mask.
-        let _ = call!(
-            libc::SYS_rt_sigprocmask,
-            set,
-            &raw const every,
-            &raw mut before,
-            size
-        );
-        std::thread::spawn(move || {
+        sys::spawn(move || {
             let mut frame = vec![0; FRAME_BYTES_MAX];
             while !inner.is_closed.load(Ordering::Relaxed) {
                 inner.wire.wait();
@@ -114,8 +103,6 @@ impl Wire {
                 }
             }
         });
-        let none = std::ptr::null_mut::<u64>();
-        let _ = call!(libc::SYS_rt_sigprocmask, set, &raw const before, none, size);
     }
 
     fn wait(&self) {

@@ -33,7 +33,6 @@ mod wildcard;
 use checks::{check_group_mac, check_source, check_transport};
 pub(super) use layout::PROTOCOL_TCP;
 use layout::*;
-pub use stamp::{FRONT_BYTES, Front};
 
 /// A loaded program, not yet attached to an interface.
 #[derive(Debug)]
@@ -56,7 +55,7 @@ pub enum OnMatch {
     /// Redirects it to the AF_XDP socket of its receive queue, or to the kernel if there is none.
     Redirect,
     /// The same, with the time in front of its bytes, where the driver has room for that: see
-    /// [`Front`].
+    /// [`dev_core::NotedTimes`].
     RedirectStamped,
     /// The same, and in front of that the time by the device's clock.
     RedirectStampedByDevice(DriverTime),

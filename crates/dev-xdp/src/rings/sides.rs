@@ -7,7 +7,6 @@ use dev_core::{Frame, FramePool, RxRing, RxWatch, TxRing};
 
 use super::receive::OwnRx;
 use super::send::OwnTx;
-use crate::bpf::program::{FRONT_BYTES, Front};
 use crate::queue::ConsumerWatch;
 use crate::shared::receive::SharedRx;
 use crate::shared::send::SharedTx;
@@ -52,14 +51,6 @@ impl RxRing for XdpRx {
             Self::Own(rx) => rx.drain(pool, sink),
             Self::Shared(rx) => rx.drain(pool, sink),
         }
-    }
-
-    fn arrived_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        Front::read(&pool.in_front::<16>(frame)?).map(|front| front.arrived_nsec)
-    }
-
-    fn device_nsec(pool: &FramePool, frame: &Frame) -> Option<u64> {
-        Front::read(&pool.in_front::<FRONT_BYTES>(frame)?)?.device_nsec
     }
 
     fn expect_bursts(&mut self, expected: bool) {

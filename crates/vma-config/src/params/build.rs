@@ -12,6 +12,7 @@ pub(super) const POLL_LIMIT: (i64, i64) = (-1, 100_000_000);
 
 pub(super) const NEEDS_RDMA: &str =
     "it concerns RDMA network cards, whose back-end does not know it yet";
+pub(super) const FULL_QUEUE: &str = "without a free frame it is the device that drops packets, and it is refilled as frames come back";
 pub(super) const NO_MODERATION: &str =
     "moderation adapts by itself: only fast streams that nobody answers are moderated";
 pub(super) const ONE_POOL: &str =

@@ -1,6 +1,6 @@
 //! Completion queues: draining, interrupt moderation, batching.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NO_MODERATION, flag, number};
+use super::build::{ANY_U32, FULL_QUEUE, NO_MODERATION, ONE_POOL, flag, number};
 use super::{Form, Parameter};
 
 pub(super) const PARAMETERS: [Parameter; 12] = [
@@ -67,13 +67,13 @@ pub(super) const PARAMETERS: [Parameter; 12] = [
         "How many packets one poll takes from a ring at most.",
         "Larger batches cost less for each packet; smaller ones hand over the first packet sooner.",
     ),
-    flag("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", true).no_effect(NEEDS_RDMA).about(
+    flag("VMA_CQ_KEEP_QP_FULL", "CQ Keeps QP Full", true).no_meaning(FULL_QUEUE).about(
         "Refill the receive queue after every packet.",
         "Without a free buffer the packet just received is dropped and its buffer used. When off, \
          the queue is refilled once buffers are free.",
     ),
     number("VMA_QP_COMPENSATION_LEVEL", "QP Compensation Level", 256, ANY_U32)
-        .no_effect(NEEDS_RDMA)
+        .no_meaning(ONE_POOL)
         .about(
             "How many spare buffers each completion queue keeps for refilling.",
             "At least VMA_RX_WRE_BATCHING.",

@@ -1,6 +1,6 @@
 //! Neighbour resolution, packet sizes and compatibility switches.
 
-use super::build::{ANY_U32, NEEDS_RDMA, NO_NEIGHBOURS, choice, flag, number};
+use super::build::{ANY_U32, NO_NEIGHBOURS, choice, flag, number};
 use super::{Choice, Form, Parameter};
 
 const CONGESTION: &[Choice] = &[
@@ -54,10 +54,10 @@ pub(super) const PARAMETERS: [Parameter; 14] = [
          internal thread off.",
         ),
     flag("VMA_BF", "BF (Blue Flame)", true)
-        .no_effect(NEEDS_RDMA)
         .about(
-            "Use the card's BlueFlame doorbells.",
-            "A faster way to start sending.",
+            "Use the BlueFlame doorbells of ConnectX cards.",
+            "A short request that leaves alone is written to the card as a whole, which saves it a \
+             read of memory.",
         ),
     flag("VMA_FORK", "fork() support", true)
         .about(
