@@ -27,6 +27,8 @@ struct Kernel {
     is_newer: bool,
     /// Suites, and which of their tests.
     tests: &'static [(&'static str, &'static str)],
+    /// The same on emulated ConnectX cards, which do it all themselves.
+    on_cards: &'static [(&'static str, &'static str)],
 }
 
 const KERNELS: [Kernel; 2] = [
@@ -37,6 +39,8 @@ const KERNELS: [Kernel; 2] = [
             ("udp", "integrity::"),
             ("faults", "link::a_bond --include-ignored"),
         ],
+        // The emulation needs Linux 6.6.
+        on_cards: &[],
     },
     Kernel {
         is_newer: true,
@@ -45,6 +49,12 @@ const KERNELS: [Kernel; 2] = [
             ("udp", "floods::"),
             ("tcp", "streams::octets_arrive"),
             ("tcp", "bulk_streams::a_stream"),
+            ("tcp", "bulk_streams::a_bond --include-ignored"),
+            ("faults", "link::a_bond --include-ignored"),
+        ],
+        on_cards: &[
+            ("udp", "integrity::"),
+            ("tcp", "streams::octets_arrive"),
             ("tcp", "bulk_streams::a_bond --include-ignored"),
             ("faults", "link::a_bond --include-ignored"),
         ],
@@ -59,31 +69,53 @@ pub(crate) fn try_out() -> Result<String, Failure> {
     let library = cargo::release_library()?;
     let suites = ["--test=udp", "--test=tcp", "--test=faults"];
     let suites = cargo::build(&[&["test", "--no-run", "--workspace"], &suites[..]].concat())?;
+    let emulated = emulated_verbs()?;
     let mut ran = Vec::new();
     for kernel in KERNELS {
         let installed = Installed::fetched(kernel.is_newer)?;
         let mut job = format!(
             "export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root VMA_TEST_BUILT=1 VMA_TEST_NO_SKIP=1\n\
-             export VMA_TEST_LIBRARY={}\nulimit -l unlimited\nip link set lo up\ncd {}\n\
+             export VMA_TEST_LIBRARY={} VMA_TEST_EMULATED_VERBS={}\nulimit -l unlimited\nip link set lo up\ncd {}\n\
              for module in {MODULES_FOR_TESTS}; do modprobe -d {} $module; done\n",
             library.display(),
+            emulated.trim(),
             cargo::workspace().join("tests").display(),
             installed.root.display(),
         );
         for link in LINKS {
-            for (suite, tests) in kernel.tests {
+            let by_xdp = kernel.tests.iter().map(|it| ("", it));
+            let by_cards = kernel.on_cards.iter().map(|it| ("mlx5", it));
+            for (device, (suite, tests)) in by_xdp.chain(by_cards) {
                 let program = suites.path(suite)?.display();
                 job += &format!(
-                    "VMA_TEST_LINK={link} {program} --test-threads=1 --color=never {tests} 2>&1\n"
+                    "VMA_TEST_LINK={link} VMA_TEST_DEVICE={device} {program} --test-threads=1 --color=never {tests} 2>&1\n"
                 );
             }
         }
         job += "echo o > /proc/sysrq-trigger; sleep 60\n";
-        let wanted = LINKS.len() * kernel.tests.len();
+        let wanted = LINKS.len() * (kernel.tests.len() + kernel.on_cards.len());
         let passed = installed.run(&job, wanted)?;
         ran.push(format!("{passed} tests on Linux {}", installed.release));
     }
     Ok(ran.join(", "))
+}
+
+/// Where the emulated RDMA device is.
+fn emulated_verbs() -> Result<String, Failure> {
+    let program = [
+        "run",
+        "--quiet",
+        "--package=testkit",
+        "--example=emulated_verbs",
+    ];
+    let mut directory = String::new();
+    let status = process::run_reading(cargo::command(&program), Read::Stdout, |line| {
+        line.clone_into(&mut directory);
+    })?;
+    match status.success() {
+        true => Ok(directory),
+        false => Err(Failure::new("the emulated RDMA device cannot be built")),
+    }
 }
 
 /// A kernel with its modules.

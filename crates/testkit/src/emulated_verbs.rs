@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::library::{build_with, scratch_directory, workspace};
+use crate::over::Over;
 use crate::pair::Pair;
 use crate::skip::Skip;
 
@@ -41,10 +42,18 @@ pub fn needs_xdp(what: &str) -> Result<(), Skip> {
     }
 }
 
-/// Where the emulated library is, under the name of the real one.
-fn library_directory() -> io::Result<PathBuf> {
+/// Where the emulated library is, under the name of the real one: where `VMA_TEST_EMULATED_VERBS`
+/// says, for machines that compile nothing, or where it is put when it has been compiled.
+///
+/// # Errors
+///
+/// It cannot be built.
+pub fn emulated_verbs_directory() -> io::Result<PathBuf> {
     static DIRECTORY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let make = || {
+        if let Some(directory) = std::env::var_os("VMA_TEST_EMULATED_VERBS") {
+            return Ok(PathBuf::from(directory));
+        }
         let archive = build_with(&["--package", "emulated-verbs"], "libemulated_verbs.a")?;
         let directory = scratch_directory().join("emulated-verbs");
         let linked = fs::create_dir_all(&directory).and_then(|()| link(&archive, &directory));
@@ -94,7 +103,7 @@ fn link(archive: &Path, directory: &Path) -> io::Result<()> {
 ///
 /// The emulated library cannot be built.
 pub fn emulated_verbs(queues: VerbsQueues) -> io::Result<[(&'static str, String); 4]> {
-    let directory = library_directory()?.to_string_lossy().into_owned();
+    let directory = emulated_verbs_directory()?.to_string_lossy().into_owned();
     let devices = format!("{directory}/devices");
     Ok([
         ("LD_LIBRARY_PATH", directory),
@@ -105,16 +114,22 @@ pub fn emulated_verbs(queues: VerbsQueues) -> io::Result<[(&'static str, String)
 }
 
 impl Pair {
-    /// Has the kernel give both links what a wire carries: whole frames, with checksums. The
-    /// emulated devices know no others.
+    /// Has the kernel give both links, and what is below them, what a wire carries: whole frames,
+    /// with checksums. The emulated devices know no others.
     ///
     /// # Panics
     ///
-    /// If the kernel refuses.
+    /// If the kernel refuses it of the lowest.
     pub fn make_wire(&self) {
         for (namespace, link) in [(&self.a, "va"), (&self.b, "vb")] {
-            let made = namespace.make_whole_frames(link);
-            made.unwrap_or_else(|error| panic!("{link}: {error}"));
+            let lowers = Over::asked_for().lowers().iter().copied();
+            let mut made = lowers
+                .chain([link])
+                .map(|name| namespace.make_whole_frames(name));
+            let lowest = made.next().unwrap_or(Ok(()));
+            lowest.unwrap_or_else(|error| panic!("{link}: {error}"));
+            // A link over others may follow them, or have no word in it.
+            made.for_each(drop);
         }
     }
 }
