@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use dev_core::{
-    Admission, Backend, ClockSample, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec, Noted,
-    OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
+    Admission, Backend, Carrier, ClockSample, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec,
+    Noted, OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
 };
 use dev_verbs::{VerbsBackend, VerbsKick, VerbsRx, VerbsSteering, VerbsTx, VerbsWatch};
 use dev_xdp::{XdpBackend, XdpKick, XdpRx, XdpSegmenter, XdpSteering, XdpTx, XdpWatch};
@@ -260,6 +260,10 @@ impl Steering for OneOf<XdpSteering, VerbsSteering> {
 
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         of_either!(self, it => it.set_mac(mac))
+    }
+
+    fn follow_carriers(&self, carriers: &[Carrier]) {
+        of_either!(self, it => it.follow_carriers(carriers));
     }
 
     fn rest_if_unused(&self) {

@@ -12,7 +12,6 @@ const COUNT: u64 = 1000;
 
 #[test]
 fn sockets_have_the_rings_that_they_choose() {
-    or_skip!(testkit::needs_xdp("several rings"));
     let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
     echo_streams(&pair.a, Pair::ADDRESS_A, TCP_PORT).unwrap();
     let program = testkit::c_program("ring_choice");

@@ -108,7 +108,6 @@ fn rings_used(pair: &Pair, program: &Path, environment: &[(&str, &str)]) -> usiz
 
 #[test]
 fn what_threads_send_by_rings_of_their_own_arrives_once() {
-    or_skip!(testkit::needs_xdp("several rings"));
     let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
     echo_streams(&pair.a, Pair::ADDRESS_A, TCP_PORT).unwrap();
     let program = c_program("rings");
@@ -233,7 +232,7 @@ fn received_by_rings(
 
 #[test]
 fn what_comes_by_any_queue_is_received_once_by_threads_with_rings_of_their_own() {
-    or_skip!(testkit::needs_xdp("several rings"));
+    or_skip!(testkit::needs_xdp("rings of several queues"));
     let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
     let program = c_program("receiving_rings");
     let polls = ("VMA_SELECT_POLL", "100000");
@@ -262,7 +261,6 @@ fn what_comes_by_any_queue_is_received_once_by_threads_with_rings_of_their_own()
 
 #[test]
 fn rings_of_cores_follow_threads_that_move_or_keep_them_where_they_are() {
-    or_skip!(testkit::needs_xdp("several rings"));
     let pair = or_skip!(Namespaces::new().queues(QUEUES).create());
     let program = c_program("receiving_rings");
     let all_cpus = thread::available_parallelism().unwrap().get();

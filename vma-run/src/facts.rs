@@ -141,7 +141,7 @@ fn interface(netconf: &Netconf, link: &Link, attempt: Attempt) -> Interface {
     let xdp_program = netconf.xdp_program(link.index).ok().flatten();
     let is_tried = attempt != Attempt::Spared && xdp_program.is_none();
     let opened = is_tried.then(|| open_when_released(link.index, name));
-    let is_upper = netconf.upper(link).is_some();
+    let is_upper = netconf.spec(link).upper.is_some();
     // Interfaces over others have one mode.
     let is_measured = attempt == Attempt::Measured && opened == Some(Opened::Yes) && !is_upper;
     let is_held = xdp_program.is_some() || opened == Some(Opened::Busy);

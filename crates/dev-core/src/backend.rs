@@ -10,31 +10,8 @@ use descriptors::OwnDescriptor;
 use crate::admission::Admission;
 use crate::arrival::{ClockSample, Noted, NotedTimes};
 use crate::flow::Flow;
+use crate::link::{Carrier, LinkSpec};
 use crate::pool::{Frame, FramePool};
-
-/// The interface that a back-end is asked to open.
-#[derive(Clone, Debug)]
-pub struct LinkSpec {
-    /// Kernel interface index.
-    pub index: u32,
-    /// Interface name.
-    pub name: String,
-    /// Hardware address.
-    pub mac: [u8; 6],
-    /// Largest IP packet in bytes.
-    pub mtu: u32,
-    /// It lies over others. `None`: it is a device.
-    pub upper: Option<Upper>,
-}
-
-/// An interface over others, such as a VLAN or a bond: the kernel sorts its packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upper {
-    /// Receive queues that it has.
-    pub queues: u32,
-    /// The interfaces that a bond is made of: their queues are its queues, as far as it has them.
-    pub parts: Vec<String>,
-}
 
 /// Why an interface cannot be accelerated, and what the operator can do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -379,6 +356,9 @@ pub trait Steering: Send + Sync + 'static {
 
     /// The interface has another hardware address.
     fn set_mac(&self, mac: [u8; 6]) -> io::Result<()>;
+
+    /// The interface has these [carriers](crate::Upper::carriers) from here on.
+    fn follow_carriers(&self, _carriers: &[Carrier]) {}
 
     /// To be called now and then. If nothing was steered since the last call, packets of others are
     /// not held up from here on by what steers them, until the next [`Steering::add`].

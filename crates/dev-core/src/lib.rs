@@ -12,6 +12,7 @@ pub mod backend;
 pub mod flow;
 mod groups;
 mod helper_thread;
+mod link;
 pub mod lock;
 pub mod memory;
 pub mod null;
@@ -23,13 +24,13 @@ mod sync;
 pub use admission::{Admission, Agreed, Clocks, ReceivingHost, WindowShifts};
 pub use arrival::{ClockSample, MARK, MARK_WITH_DEVICE_TIME, NOTED_BYTES, Noted, NotedTimes};
 pub use backend::{
-    BIND, Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port,
-    ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,
-    Upper,
+    BIND, Backend, Kick, KickOutcome, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
+    RingsMax, RxRing, RxWatch, Segmented, Segmenter, SetOption, Steering, TxRing,
 };
 pub use flow::{Flow, FlowTable, Protocol, at_any_address};
 pub use groups::{GroupMember, GroupTable, SourceFilter};
 pub use helper_thread::{spawn, threads_begin_with};
+pub use link::{Carrier, LinkSpec, Upper};
 pub use lock::{Lock, LockGuard, Rank, ThreadMode};
 pub use memory::{Allocate, FrameMemory, HUGE_PAGE_BYTES};
 pub use pool::{Frame, FramePool, IN_FRONT};

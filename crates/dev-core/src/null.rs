@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{
-    Backend, Kick, KickOutcome, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide,
-    RingsMax, RxRing, RxWatch, Steering, TxRing,
+    Backend, Kick, KickOutcome, Merging, NoSegmenter, OpenError, Port, ReceivingSide, RingsMax,
+    RxRing, RxWatch, Steering, TxRing,
 };
 use crate::flow::{Flow, at_any_address};
+use crate::link::LinkSpec;
 use crate::pool::{Frame, FramePool};
 
 /// The null back-end. Clones share one wire.

@@ -20,24 +20,34 @@ use crate::prefetch::prefetch;
 pub struct Frame {
     chunk: u32,
     offset: u16,
-    /// With [`CONTINUES`]
+    /// With [`CONTINUES`] and [`IS_CHECKED`]
     len: u16,
 }
 
 /// The next frame of the ring holds more of the same packet. Frames are far shorter than this.
 const CONTINUES: u16 = 1 << 15;
+/// The device has found the packet's checksums right.
+const IS_CHECKED: u16 = 1 << 14;
 
 impl Frame {
     /// Bytes of data in the frame.
     #[inline]
     pub fn len(&self) -> usize {
-        usize::from(self.len & !CONTINUES)
+        usize::from(self.len & !(CONTINUES | IS_CHECKED))
     }
 
     /// Whether the frame holds no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Leaves out the first `len` bytes of the data, or all if there are fewer.
+    #[inline]
+    pub fn skip(&mut self, len: u16) {
+        let len = len.min(self.len & !(CONTINUES | IS_CHECKED));
+        self.offset += len;
+        self.len -= len;
     }
 
     /// Whether the next frame of the ring holds more of the same packet.
@@ -50,6 +60,18 @@ impl Frame {
     #[inline]
     pub fn set_continues(&mut self) {
         self.len |= CONTINUES;
+    }
+
+    /// Whether the device has found the checksum of the frame's UDP or TCP packet right.
+    #[inline]
+    pub fn is_checked(&self) -> bool {
+        self.len & IS_CHECKED != 0
+    }
+
+    /// Says that it has.
+    #[inline]
+    pub fn set_checked(&mut self) {
+        self.len |= IS_CHECKED;
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) struct Arrived {
     pub(crate) offset: u64,
     /// Bytes of the packet. `None`: none came.
     pub(crate) len: Option<u32>,
+    /// The device has found the checksum of UDP or TCP right.
+    pub(crate) is_checked: bool,
     /// When it came, in cycles of the card's clock.
     pub(crate) cycles: u64,
 }

@@ -17,7 +17,7 @@ use dev_core::{FramePool, RxWatch};
 
 use crate::arrived::Arrived;
 use crate::one_user::{OneUser, Use};
-use crate::opened::Opened;
+use crate::pair::Pair;
 use crate::receive_queue::ReceiveQueue;
 
 /// Completions that are taken at once.
@@ -42,7 +42,7 @@ pub(crate) struct Taken {
 /// The queue, for one user at a time.
 #[derive(Debug)]
 pub(crate) struct Completions {
-    pub(crate) device: Arc<Opened>,
+    pub(crate) pair: Arc<Pair>,
     /// The descriptor of our own.
     pub(crate) own_event: Arc<OwnDescriptor>,
     /// How many have been used.
@@ -58,7 +58,7 @@ pub(crate) struct Looking<'a> {
 }
 
 impl Completions {
-    pub(crate) fn new(device: Arc<Opened>) -> io::Result<Self> {
+    pub(crate) fn new(pair: Arc<Pair>) -> io::Result<Self> {
         // SAFETY: makes a descriptor.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -66,9 +66,9 @@ impl Completions {
         }
         // SAFETY: just made.
         let own_event = unsafe { OwnedFd::from_raw_fd(fd) };
-        let queue = ReceiveQueue::new(&device);
+        let queue = ReceiveQueue::new(&pair);
         Ok(Self {
-            device,
+            pair,
             own_event: Arc::new(OwnDescriptor::new(own_event)),
             place: AtomicU32::new(0),
             taken: OneUser::new(Taken {
@@ -164,19 +164,19 @@ impl Looking<'_> {
             // SAFETY: the buffer is as long as it says.
             unsafe { libc::syscall(libc::SYS_read, number, &raw mut count, size_of::<u64>()) };
         }
-        let device = Arc::clone(&self.queue.device);
-        device.refresh_channel();
+        let pair = Arc::clone(&self.queue.pair);
+        pair.refresh_channel();
         let (mut cq, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the channel is live, and does not block.
         let none = unsafe {
-            (device.verbs.ibv_get_cq_event)(device.channel, &raw mut cq, &raw mut context)
+            (pair.device.verbs.ibv_get_cq_event)(pair.channel, &raw mut cq, &raw mut context)
         };
         if none != 0 {
             // It is on its way, or the queue has not needed the one that was asked for.
             return false;
         }
         // SAFETY: the event was of this queue, the channel's only one.
-        unsafe { (device.verbs.ibv_ack_cq_events)(device.receive_cq, 1) };
+        unsafe { (pair.device.verbs.ibv_ack_cq_events)(pair.receive_cq, 1) };
         self.taken.queue.ask_for_event();
         self.taken.has_event = false;
         if !self.poll() {
@@ -194,23 +194,26 @@ impl Looking<'_> {
 /// Sees from outside whether packets wait.
 #[derive(Debug)]
 pub struct VerbsWatch {
-    completions: Arc<Completions>,
+    queues: Box<[Arc<Completions>]>,
 }
 
 impl VerbsWatch {
-    pub(crate) fn new(completions: Arc<Completions>) -> Self {
-        Self { completions }
+    pub(crate) fn new(queues: Box<[Arc<Completions>]>) -> Self {
+        Self { queues }
     }
 }
 
 impl RxWatch for VerbsWatch {
     fn waiting(&self) -> Option<u32> {
-        let place = &self.completions.place;
-        let Some(mut used) = self.completions.try_look() else {
-            // Somebody receives.
-            return Some(place.load(Ordering::Relaxed));
-        };
-        let has_any = used.look_for_one();
-        has_any.then(|| place.load(Ordering::Relaxed))
+        let has_any = self.queues.iter().any(|queue| {
+            // If not, somebody receives.
+            let used = queue.try_look();
+            used.is_none_or(|mut used| used.look_for_one())
+        });
+        let places = self
+            .queues
+            .iter()
+            .map(|it| it.place.load(Ordering::Relaxed));
+        has_any.then(|| places.fold(0, u32::wrapping_add))
     }
 }

@@ -8,15 +8,19 @@ use dev_core::{
 use rdma_core_sys::{Mlx5, Verbs, ibv_device_attr};
 
 use crate::completions::{Completions, VerbsWatch};
-use crate::find::{has_any, with_device_of};
-use crate::opened::{Failure, Opened};
+use crate::find::{has_any, with_devices_of};
+use crate::opened::{Purpose, open};
+use crate::pair::{Failure, Pair};
 use crate::receive::VerbsRx;
 use crate::receive_queue::FRONT_BYTES;
 use crate::send::{SendQueue, VerbsKick, VerbsTx};
 use crate::steering::VerbsSteering;
+use crate::tag::Tag;
 
 /// What is in front of an IP packet: addresses, type, and perhaps a tag.
 const LINK_BYTES: u32 = 18;
+/// Rings of each direction that an interface has at most: each receives into frames of its own.
+const RINGS_MAX: u32 = 8;
 
 /// How large the queues are.
 #[derive(Clone, Copy, Debug)]
@@ -140,12 +144,11 @@ impl Backend for VerbsBackend {
     type Steering = VerbsSteering;
     type Segmenter = NoSegmenter;
 
-    /// With one ring for each direction.
     fn open(
         &self,
         link: &LinkSpec,
         pool: &'static FramePool,
-        _rings: RingsMax,
+        rings: RingsMax,
     ) -> Result<Port<Self>, OpenError> {
         if link.mtu > mtu_max(pool) {
             // A longer packet of a flow would have no room, and the kernel has none of a flow.
@@ -162,60 +165,135 @@ impl Backend for VerbsBackend {
         })?;
         // SAFETY: the back-end lives as long as the process: see `Links`.
         let libraries: &'static Libraries = unsafe { &*std::ptr::from_ref(libraries) };
-        let verbs = &libraries.verbs;
-        let opened = with_device_of(verbs, &link.name, |found| {
-            // SAFETY: the list of devices is there.
-            let is_its = |mlx5: &&Mlx5| unsafe { (mlx5.mlx5dv_is_supported)(found.device) };
-            let mlx5 = libraries.mlx5.as_ref().filter(is_its);
-            Opened::open(verbs, mlx5, found, pool, self.sizes)
-                .map(|opened| (opened, found.name.clone()))
-                .map_err(|failure| failed(&found.name, &failure))
-        });
-        let (opened, name) = opened.unwrap_or_else(|| {
-            Err(without(
-                "it has no RDMA device".to_owned(),
-                "VMA_DEVICE=auto takes AF_XDP then",
-            ))
+        let rings = rings_of(rings);
+        let by_device = by_device(libraries, link, &|carriers, tag| Purpose {
+            pool,
+            sizes: self.sizes,
+            pairs: rings.senders.max(rings.receivers) as usize,
+            tag,
+            carriers,
         })?;
-        let device = Arc::new(opened);
-        let completions = Completions::new(Arc::clone(&device)).map_err(|error| {
-            let what = "no descriptor for its events";
-            failed(&name, &Failure { what, error })
-        })?;
-        Ok(port(device, Arc::new(completions), &name, link, pool))
+        if let Some(upper) = &link.upper {
+            for pair in by_device.iter().filter_map(|pairs| pairs.first()) {
+                pair.device.follow(&upper.carriers);
+            }
+        }
+        let count = by_device.iter().map(Vec::len).min().unwrap_or(0);
+        let ring = |index: usize| by_device.iter().map(move |pairs| Arc::clone(&pairs[index]));
+        let all: Vec<Box<[_]>> = (0..count).map(|index| ring(index).collect()).collect();
+        port(&all, rings, link, pool)
+    }
+}
+
+fn rings_of(asked: RingsMax) -> RingsMax {
+    RingsMax {
+        senders: asked.senders.clamp(1, RINGS_MAX),
+        receivers: asked.receivers.clamp(1, RINGS_MAX),
+    }
+}
+
+/// Opens the devices that carry an interface's packets.
+fn by_device<'a>(
+    libraries: &'static Libraries,
+    link: &LinkSpec,
+    purpose: &dyn Fn(Vec<String>, Option<Tag>) -> Purpose<'a>,
+) -> Result<Vec<Vec<Arc<Pair>>>, OpenError> {
+    let none = || {
+        without(
+            "it has no RDMA device".to_owned(),
+            "VMA_DEVICE=auto takes AF_XDP then",
+        )
+    };
+    let (tag, names) = match &link.upper {
+        None => (None, vec![link.name.clone()]),
+        Some(upper) => (
+            upper.vlan_id.and_then(Tag::new),
+            upper.carriers.iter().map(|it| it.name.clone()).collect(),
+        ),
+    };
+    let verbs = &libraries.verbs;
+    let opened = with_devices_of(verbs, &names, |found| {
+        // SAFETY: the list of devices is there.
+        let is_its = |mlx5: &&Mlx5| unsafe { (mlx5.mlx5dv_is_supported)(found.device) };
+        let mlx5 = libraries.mlx5.as_ref().filter(is_its);
+        let purpose = purpose(found.interfaces.clone(), tag);
+        open(verbs, mlx5, found, &purpose).map_err(|failure| failed(&found.name, &failure))
+    });
+    match opened {
+        Some(devices) if !devices.is_empty() => devices.into_iter().collect(),
+        _ => Err(none()),
     }
 }
 
 fn port(
-    device: Arc<Opened>,
-    completions: Arc<Completions>,
-    name: &str,
+    all: &[Box<[Arc<Pair>]>],
+    rings: RingsMax,
     link: &LinkSpec,
     pool: &'static FramePool,
-) -> Port<VerbsBackend> {
-    let description = match device.memory {
-        Some(_) => format!("mlx5 {name}"),
-        None => format!("verbs {name}"),
-    };
-    let wait_fds = [&device.events, &completions.own_event];
-    let queue = Arc::new(SendQueue::new(Arc::clone(&device)));
-    Port {
-        receivers: vec![ReceivingSide {
-            wait_fds: wait_fds.map(Arc::clone).to_vec(),
-            watch: VerbsWatch::new(Arc::clone(&completions)),
-            rx: VerbsRx::new(completions, pool),
-            queues: 1,
-        }],
-        senders: vec![(VerbsTx::new(Arc::clone(&queue)), VerbsKick::new(queue))],
-        steering: VerbsSteering::new(device, link.mac),
+) -> Result<Port<VerbsBackend>, OpenError> {
+    let receivers = &all[..all.len().min(rings.receivers as usize)];
+    let receiving = receivers
+        .iter()
+        .map(|pairs| receiving_side(pairs, pool, receivers.len()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let senders = all.iter().take(rings.senders as usize).map(|pairs| {
+        let queues: Arc<[SendQueue]> = pairs.iter().map(Arc::clone).map(SendQueue::new).collect();
+        (VerbsTx::new(Arc::clone(&queues)), VerbsKick::new(queues))
+    });
+    Ok(Port {
+        queues: receiving.len() as u32,
+        receivers: receiving,
+        senders: senders.collect(),
+        steering: VerbsSteering::new(receivers.to_vec(), link.mac),
         segmenter: None,
         partial_checksums: false,
-        description,
+        description: description(&all[0]),
         mtu_max: mtu_max(pool),
         merging: Merging::None,
         note: String::new(),
-        queues: 1,
         set_option: None,
         raw_sockets: Vec::new(),
-    }
+    })
+}
+
+/// How it works, and on which device; of several the first, and how many more.
+fn description(pairs: &[Arc<Pair>]) -> String {
+    let (first, more) = (&pairs[0], pairs.len() - 1);
+    let way = match first.memory {
+        Some(_) => "mlx5",
+        None => "verbs",
+    };
+    let more = if more > 0 {
+        format!("+{more}")
+    } else {
+        String::new()
+    };
+    format!("{way} {}{more}", first.device.name)
+}
+
+fn receiving_side(
+    pairs: &[Arc<Pair>],
+    pool: &FramePool,
+    sides: usize,
+) -> Result<ReceivingSide<VerbsBackend>, OpenError> {
+    let completions = |pair: &Arc<Pair>| {
+        let made = Completions::new(Arc::clone(pair)).map_err(|error| {
+            let what = "no descriptor for its events";
+            failed(&pair.device.name, &Failure { what, error })
+        });
+        made.map(Arc::new)
+    };
+    let queues = pairs
+        .iter()
+        .map(completions)
+        .collect::<Result<Box<[_]>, _>>()?;
+    let wait_fds = queues
+        .iter()
+        .flat_map(|queue| [&queue.pair.events, &queue.own_event].map(Arc::clone));
+    Ok(ReceivingSide {
+        wait_fds: wait_fds.collect(),
+        rx: VerbsRx::new(&queues, pool, sides),
+        watch: VerbsWatch::new(queues),
+        queues: 1,
+    })
 }

@@ -5,7 +5,7 @@ use rdma_core_sys::{
     IBV_EVENT_QP_FATAL, ibv_async_event,
 };
 
-use crate::opened::Opened;
+use crate::opened::Device;
 
 /// What is left of a device after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Left {
 fn left(event_type: u32) -> Left {
     match event_type {
         IBV_EVENT_DEVICE_FATAL => Left::Nothing("the device has failed"),
-        // There is one queue pair, and one queue for each direction.
+        // Any of them has flows, or may have the next one.
         IBV_EVENT_QP_FATAL => Left::Nothing("its queue pair has failed"),
         IBV_EVENT_CQ_ERR => Left::Nothing("a completion queue was overrun"),
         IBV_EVENT_PORT_ERR => Left::All("its port is down"),
@@ -29,7 +29,7 @@ fn left(event_type: u32) -> Left {
 }
 
 /// The next event, if there is one. Costs a system call.
-pub(crate) fn take(device: &Opened) -> Option<Left> {
+pub(crate) fn take(device: &Device) -> Option<Left> {
     device.refresh_numbers();
     let mut event = ibv_async_event {
         element: std::ptr::null_mut(),

@@ -22,12 +22,14 @@ mod find;
 mod mlx5;
 mod one_user;
 mod opened;
+mod pair;
 mod provider;
 mod receive;
 mod receive_queue;
 mod rule;
 mod send;
 mod steering;
+mod tag;
 mod work;
 
 pub use completions::VerbsWatch;

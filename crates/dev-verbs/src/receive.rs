@@ -6,6 +6,8 @@ use dev_core::{Frame, FramePool, NotedTimes, RxRing};
 
 use crate::clock::{Stamper, monotonic_nsec};
 use crate::completions::Completions;
+use crate::opened::Device;
+use crate::tag::take_out;
 
 /// Frames that the device has at first. It uses them in turn, so this is a ping-pong's cache
 /// footprint; bursts double it.
@@ -13,9 +15,9 @@ const LEVEL_MIN: u32 = 512;
 /// Frames that are posted at once.
 const POST_MAX: u32 = 64;
 
-/// A receiving side.
+/// What a receiving side has of one device.
 #[derive(Debug)]
-pub struct VerbsRx {
+struct Side {
     stamper: Stamper,
     completions: Arc<Completions>,
     /// Frames that the device is to have, and those that the queue has room for.
@@ -26,11 +28,12 @@ pub struct VerbsRx {
     batch: u32,
 }
 
-impl VerbsRx {
-    pub(crate) fn new(completions: Arc<Completions>, pool: &FramePool) -> Self {
-        let sizes = completions.device.sizes;
+impl Side {
+    /// One of `sides` that share the pool.
+    fn new(completions: Arc<Completions>, pool: &FramePool, sides: u32) -> Self {
+        let sizes = completions.pair.sizes;
         // The rest is for what is sent, and for what nobody has read yet.
-        let size = sizes.receive.min(pool.frame_count() / 2).max(1);
+        let size = sizes.receive.min(pool.frame_count() / 2 / sides).max(1);
         let mut side = Self {
             stamper: Stamper::default(),
             completions,
@@ -57,31 +60,37 @@ impl VerbsRx {
     }
 }
 
-impl RxRing for VerbsRx {
+impl Side {
     #[inline]
-    fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
+    fn poll(&mut self, pool: &FramePool, budget: usize, sink: &mut impl FnMut(Frame)) -> usize {
         let mut count = 0;
-        let clock = self.completions.device.clock.as_ref();
-        let stamps = self.stamper.for_now(clock).map(|it| (it, monotonic_nsec()));
+        let pair = Arc::clone(&self.completions.pair);
+        let stamps = self.stamper.for_now(pair.clock());
+        let stamps = stamps.map(|it| (it, monotonic_nsec()));
         let mut completions = self.completions.look();
         while count < budget
             && let Some(completion) = completions.next()
         {
             count += 1;
             // One outside the pool would be a device's fault; its frame is lost, nothing else.
-            match pool.reclaim(completion.offset, completion.len.unwrap_or(0)) {
-                Some(mut frame) if completion.len.is_some() => {
-                    if let Some((known, now)) = &stamps {
-                        let stamp = known.stamp(completion.cycles);
-                        // The clocks differ a little: nothing has come later than now.
-                        let arrived = stamp.monotonic_nsec.min(*now);
-                        NotedTimes::write(pool, &mut frame, arrived, stamp.device_nsec);
-                    }
-                    sink(frame);
-                }
-                Some(frame) => pool.give(frame),
-                None => {}
+            let Some(mut frame) = pool.reclaim(completion.offset, completion.len.unwrap_or(0))
+            else {
+                continue;
+            };
+            if completion.len.is_none() || !is_ours(&pair.device, pool, &mut frame) {
+                pool.give(frame);
+                continue;
             }
+            if completion.is_checked {
+                frame.set_checked();
+            }
+            if let Some((known, now)) = &stamps {
+                let stamp = known.stamp(completion.cycles);
+                // The clocks differ a little: nothing has come later than now.
+                let arrived = stamp.monotonic_nsec.min(*now);
+                NotedTimes::write(pool, &mut frame, arrived, stamp.device_nsec);
+            }
+            sink(frame);
         }
         self.completions.count(count);
         drop(completions);
@@ -95,16 +104,66 @@ impl RxRing for VerbsRx {
         }
         count
     }
+}
+
+/// Whether the interface's packets come by this device now, and this is one of them. It has no tag
+/// afterwards.
+#[inline]
+fn is_ours(device: &Device, pool: &FramePool, frame: &mut Frame) -> bool {
+    // What a switch sends to a part of a bond that waits has come by another, too.
+    take_out(device.tag, pool, frame) && device.is_active()
+}
+
+/// A receiving side: of each device that carries packets of the interface.
+#[derive(Debug)]
+pub struct VerbsRx {
+    sides: Box<[Side]>,
+    /// Which comes first the next time.
+    first: usize,
+}
+
+impl VerbsRx {
+    /// One of so many receiving sides of the interface.
+    pub(crate) fn new(queues: &[Arc<Completions>], pool: &FramePool, count: usize) -> Self {
+        let all = (queues.len() * count).max(1) as u32;
+        let side = |queue| Side::new(Arc::clone(queue), pool, all);
+        Self {
+            sides: queues.iter().map(side).collect(),
+            first: 0,
+        }
+    }
+}
+
+impl RxRing for VerbsRx {
+    #[inline]
+    fn poll(&mut self, pool: &FramePool, budget: usize, mut sink: impl FnMut(Frame)) -> usize {
+        if let [only] = &mut *self.sides {
+            return only.poll(pool, budget, &mut sink);
+        }
+        let mut total = 0;
+        let count = self.sides.len();
+        for place in 0..count {
+            let side = &mut self.sides[(self.first + place) % count];
+            total += side.poll(pool, budget - total, &mut sink);
+        }
+        self.first = (self.first + 1) % count.max(1);
+        total
+    }
 
     fn drain(&mut self, pool: &FramePool, mut sink: impl FnMut(Frame)) -> usize {
-        // No more than the device has memory for.
-        let present = self.posted as usize;
-        self.poll(pool, present, &mut sink)
+        // No more than the devices have memory for.
+        let mut total = 0;
+        for side in &mut self.sides {
+            total += side.poll(pool, side.posted as usize, &mut sink);
+        }
+        total
     }
 
     fn expect_bursts(&mut self, expected: bool) {
         if expected {
-            self.level = self.size;
+            self.sides
+                .iter_mut()
+                .for_each(|side| side.level = side.size);
         }
     }
 }

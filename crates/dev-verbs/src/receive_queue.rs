@@ -4,7 +4,7 @@ use dev_core::FramePool;
 
 use crate::arrived::Arrived;
 use crate::completions::BATCH;
-use crate::opened::Opened;
+use crate::pair::Pair;
 use crate::{mlx5, provider};
 
 /// Room in front of a packet: for what is noted of it, and for what the device aligns.
@@ -17,10 +17,10 @@ pub(crate) enum ReceiveQueue {
 }
 
 impl ReceiveQueue {
-    pub(crate) fn new(device: &Opened) -> Self {
-        match &device.memory {
-            Some(memory) => Self::Mlx5(mlx5::ReceiveQueue::new(memory, device.frames)),
-            None => Self::Provider(provider::ReceiveQueue::new(device)),
+    pub(crate) fn new(pair: &Pair) -> Self {
+        match &pair.memory {
+            Some(memory) => Self::Mlx5(mlx5::ReceiveQueue::new(memory, pair.device.frames)),
+            None => Self::Provider(provider::ReceiveQueue::new(pair)),
         }
     }
 

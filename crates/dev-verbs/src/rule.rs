@@ -11,6 +11,8 @@ use rdma_core_sys::{
 };
 use wire::ethernet;
 
+use crate::tag::Tag;
+
 /// A rule with what it asks of addresses of IPv4.
 #[repr(C)]
 #[derive(Debug)]
@@ -56,7 +58,7 @@ fn head<T>(port: u8) -> ibv_flow_attr {
     }
 }
 
-fn ethernet_spec(address: IpAddr, mac: [u8; 6]) -> ibv_flow_spec_eth {
+fn ethernet_spec(address: IpAddr, mac: [u8; 6], tag: Option<Tag>) -> ibv_flow_spec_eth {
     let ether_type = match address {
         IpAddr::V4(_) => ethernet::TYPE_IPV4,
         IpAddr::V6(_) => ethernet::TYPE_IPV6,
@@ -67,11 +69,13 @@ fn ethernet_spec(address: IpAddr, mac: [u8; 6]) -> ibv_flow_spec_eth {
         val: ibv_flow_eth_filter {
             dst_mac: destination_mac(address, mac),
             ether_type: ether_type.to_be(),
+            vlan_tag: tag.map_or(0, |tag| tag.id().to_be()),
             ..ibv_flow_eth_filter::default()
         },
         mask: ibv_flow_eth_filter {
             dst_mac: [0xff; 6],
             ether_type: u16::MAX,
+            vlan_tag: tag.map_or(0, |_| Tag::ID_MASK.to_be()),
             ..ibv_flow_eth_filter::default()
         },
     }
@@ -97,9 +101,9 @@ fn ports(flow: &Flow) -> ibv_flow_spec_tcp_udp {
 
 impl Rule {
     /// Of a flow at one address.
-    pub(crate) fn new(flow: &Flow, mac: [u8; 6], port: u8) -> Self {
+    pub(crate) fn new(flow: &Flow, mac: [u8; 6], tag: Option<Tag>, port: u8) -> Self {
         let (address, peer) = (flow.local.ip(), flow.peer.map(|peer| peer.ip()));
-        let ethernet = ethernet_spec(address, mac);
+        let ethernet = ethernet_spec(address, mac, tag);
         let ports = ports(flow);
         match address {
             IpAddr::V4(local) => {
@@ -151,6 +155,13 @@ impl Rule {
         }
     }
 
+    /// Rules of one peer go before those of all. Of two that ask the same the second comes after
+    /// the first.
+    pub(crate) fn set_precedence(&mut self, is_of_one_peer: bool, is_second: bool) {
+        let (Self::V4(RuleV4 { attr, .. }) | Self::V6(RuleV6 { attr, .. })) = self;
+        attr.priority = if is_of_one_peer { 0 } else { 2 } + u16::from(is_second);
+    }
+
     /// For the device: what it asks stands behind it.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut ibv_flow_attr {
         match self {
@@ -180,7 +191,7 @@ mod tests {
             ("10.0.0.1:53", "10.0.0.2:9"),
             ("[fd00::1]:53", "[fd00::2]:9"),
         ] {
-            let mut rule = Rule::new(&flow(local, Some(peer)), MAC, 1);
+            let mut rule = Rule::new(&flow(local, Some(peer)), MAC, None, 1);
             let start = rule.as_mut_ptr().cast::<u8>();
             // SAFETY: the rule begins there.
             let size = unsafe { (*rule.as_mut_ptr()).size };
@@ -204,7 +215,7 @@ mod tests {
 
     #[test]
     fn numbers_are_as_on_the_wire_and_a_port_asks_nothing_of_the_peer() {
-        let Rule::V4(rule) = Rule::new(&flow("10.0.0.1:53", None), MAC, 2) else {
+        let Rule::V4(rule) = Rule::new(&flow("10.0.0.1:53", None), MAC, None, 2) else {
             panic!("IPv4");
         };
         assert_eq!(rule.attr.port, 2);
@@ -215,12 +226,24 @@ mod tests {
     }
 
     #[test]
+    fn a_vlans_packets_have_its_tag() {
+        let tag = Tag::new(5);
+        let Rule::V4(rule) = Rule::new(&flow("10.0.0.1:53", None), MAC, tag, 1) else {
+            panic!("IPv4");
+        };
+        let octets = |value: u16| value.to_ne_bytes();
+        let ethernet = rule.ethernet;
+        assert_eq!(octets(ethernet.val.vlan_tag), [0, 5]);
+        assert_eq!(octets(ethernet.mask.vlan_tag), [0x0f, 0xff]);
+    }
+
+    #[test]
     fn a_group_has_its_own_hardware_address() {
         for (local, mac) in [
             ("239.129.2.3:5", [0x01, 0x00, 0x5e, 1, 2, 3]),
             ("[ff02::1:203]:5", [0x33, 0x33, 0, 1, 2, 3]),
         ] {
-            let rule = Rule::new(&flow(local, None), MAC, 1);
+            let rule = Rule::new(&flow(local, None), MAC, None, 1);
             let (Rule::V4(RuleV4 { ethernet, .. }) | Rule::V6(RuleV6 { ethernet, .. })) = rule;
             assert_eq!(ethernet.val.dst_mac, mac);
         }

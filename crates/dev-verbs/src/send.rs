@@ -6,7 +6,8 @@ use std::sync::Arc;
 use dev_core::{Frame, FramePool, Kick, KickOutcome, TxRing};
 
 use crate::one_user::{OneUser, Use};
-use crate::opened::Opened;
+use crate::pair::Pair;
+use crate::tag::{TAG_BYTES, Tag};
 use crate::work::{Done, Place, Work};
 use crate::{mlx5, provider};
 
@@ -51,9 +52,12 @@ struct State {
 pub(crate) struct SendQueue {
     batch: u32,
     inline_max: u32,
+    /// What frames get before they are put in.
+    tag: Option<Tag>,
+    /// Bytes that they get in the queue.
+    added: u32,
     state: OneUser<State>,
-    /// Its queues live as long.
-    _device: Arc<Opened>,
+    pair: Arc<Pair>,
 }
 
 /// The use of the queue.
@@ -63,21 +67,27 @@ struct Filling<'a> {
 }
 
 impl SendQueue {
-    pub(crate) fn new(device: Arc<Opened>) -> Self {
-        let sizes = device.sizes;
-        let queue = match &device.memory {
-            Some(memory) => {
-                // SAFETY: the queue pair is live.
-                let number = unsafe { (*device.qp).qp_num };
-                let bf = sizes.blueflame;
-                Queue::Mlx5(mlx5::SendQueue::new(memory, number, device.frames, bf))
-            }
-            None => Queue::Provider(provider::SendQueue::new(&device)),
+    pub(crate) fn new(pair: Arc<Pair>) -> Self {
+        let (sizes, device) = (pair.sizes, &pair.device);
+        let (queue, tag, added) = match &pair.memory {
+            // The tag goes into the queue, with the frame's beginning.
+            Some(memory) => (
+                Queue::Mlx5(mlx5::SendQueue::new(memory, &pair, device.tag)),
+                None,
+                device.tag.map_or(0, |_| TAG_BYTES),
+            ),
+            None => (
+                Queue::Provider(provider::SendQueue::new(&pair)),
+                device.tag,
+                0,
+            ),
         };
         let entries = sizes.send as usize;
         Self {
             batch: sizes.send_batch,
             inline_max: sizes.inline_max,
+            tag,
+            added: added as u32,
             state: OneUser::new(State {
                 queue,
                 in_flight: VecDeque::with_capacity(entries),
@@ -87,7 +97,7 @@ impl SendQueue {
                 free: Vec::with_capacity(entries),
                 is_lost: false,
             }),
-            _device: device,
+            pair,
         }
     }
 
@@ -131,7 +141,7 @@ impl Filling<'_> {
 
     #[inline]
     fn put(&mut self, frame: Place) {
-        let is_inline = frame.len <= self.queue.inline_max;
+        let is_inline = frame.len + self.queue.added <= self.queue.inline_max;
         let state = &mut *self.state;
         state.unsignaled += 1;
         let is_signaled = state.unsignaled >= self.queue.batch;
@@ -177,48 +187,90 @@ impl Filling<'_> {
     }
 }
 
-/// A sending side.
+/// A sending side: of each device that carries packets of the interface.
 #[derive(Debug)]
 pub struct VerbsTx {
-    queue: Arc<SendQueue>,
+    queues: Arc<[SendQueue]>,
     /// A frame that was taken and not used.
     spare: Option<Frame>,
 }
 
 impl VerbsTx {
-    pub(crate) fn new(queue: Arc<SendQueue>) -> Self {
-        Self { queue, spare: None }
+    pub(crate) fn new(queues: Arc<[SendQueue]>) -> Self {
+        Self {
+            queues,
+            spare: None,
+        }
     }
+
+    /// By which device a frame leaves: a flow's by one, as long as the same devices are active.
+    #[inline]
+    fn queue_of(&self, frame: &[u8]) -> &SendQueue {
+        if let [only] = &*self.queues {
+            return only;
+        }
+        let is_active = |queue: &&SendQueue| queue.pair.device.is_active();
+        let count = self.queues.iter().filter(is_active).count();
+        let place = flow_number(frame).checked_rem(count).unwrap_or(0);
+        let chosen = self.queues.iter().filter(is_active).nth(place);
+        chosen.unwrap_or(&self.queues[0])
+    }
+}
+
+/// The same for all packets of a flow: of its addresses and ports.
+fn flow_number(frame: &[u8]) -> usize {
+    let is_v6 = frame.get(12) == Some(&0x86);
+    let flow = if is_v6 { 22..58 } else { 26..38 };
+    let words = frame.get(flow).unwrap_or(&[]).chunks_exact(4);
+    let numbers = words.map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    // The upper bits of a product depend on all below.
+    let mix = |sum: u64, it: u32| (sum ^ u64::from(it)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (numbers.fold(1, mix) >> 48) as usize
 }
 
 impl TxRing for VerbsTx {
     #[inline]
     fn frame(&mut self, pool: &FramePool) -> Option<Frame> {
-        let batch = self.queue.batch as usize;
-        let mut used = self.queue.use_it();
-        if !used.has_room() {
-            let _ = used.post();
-            used.state.take_back();
+        let mut free = None;
+        for queue in &*self.queues {
+            let mut used = queue.use_it();
             if !used.has_room() {
-                return None;
+                let _ = used.post();
+                used.state.take_back();
+                if !used.has_room() {
+                    if let Some(frame) = free.and_then(|offset| pool.reclaim(offset, 0)) {
+                        pool.give(frame);
+                    }
+                    return None;
+                }
             }
+            if self.spare.is_some() || free.is_some() {
+                continue;
+            }
+            // The frame given back last is the first to be used again: its lines are in the cache.
+            if used.state.free.is_empty() && used.state.in_flight.len() >= queue.batch as usize {
+                used.state.take_back();
+            }
+            free = used.state.free.pop();
         }
         if let Some(frame) = self.spare.take() {
             return Some(frame);
         }
-        // The frame given back last is the first to be used again: its lines are in the cache.
-        if used.state.free.is_empty() && used.state.in_flight.len() >= batch {
-            used.state.take_back();
-        }
-        let free = used.state.free.pop();
-        drop(used);
         free.and_then(|offset| pool.reclaim(offset, 0))
             .or_else(|| pool.take())
     }
 
     #[inline]
     fn push(&mut self, pool: &FramePool, frame: Frame) {
-        let mut used = self.queue.use_it();
+        let queue = self.queue_of(pool.data(&frame));
+        let tagged = match queue.tag {
+            Some(tag) => tag.put_in(pool, frame),
+            None => Some(frame),
+        };
+        let Some(frame) = tagged else {
+            return;
+        };
+        let mut used = queue.use_it();
         if !used.has_room() {
             let _ = used.post();
             used.state.take_back();
@@ -242,21 +294,53 @@ impl TxRing for VerbsTx {
     }
 }
 
-/// Tells the device of what was put in.
+/// Tells the devices of what was put in.
 #[derive(Debug)]
 pub struct VerbsKick {
-    queue: Arc<SendQueue>,
+    queues: Arc<[SendQueue]>,
 }
 
 impl VerbsKick {
-    pub(crate) fn new(queue: Arc<SendQueue>) -> Self {
-        Self { queue }
+    pub(crate) fn new(queues: Arc<[SendQueue]>) -> Self {
+        Self { queues }
     }
 }
 
 impl Kick for VerbsKick {
     #[inline]
     fn kick(&self) -> KickOutcome {
-        self.queue.use_it().post()
+        if let [only] = &*self.queues {
+            return only.use_it().post();
+        }
+        let mut outcome = KickOutcome::Done;
+        for queue in &*self.queues {
+            let of_one = queue.use_it().post();
+            if of_one != KickOutcome::Done {
+                outcome = of_one;
+            }
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_has_one_number() {
+        let mut frame = [0_u8; 64];
+        frame[12] = 0x08;
+        frame[26..38].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4]);
+        let number = flow_number(&frame);
+        frame[38..60].fill(7);
+        assert_eq!(flow_number(&frame), number, "whatever it carries");
+        let ports = (0..=255).map(|port| {
+            frame[37] = port;
+            flow_number(&frame) % 2
+        });
+        let of_one = ports.sum::<usize>();
+        assert!((100..156).contains(&of_one), "{of_one} of 256");
+        assert_eq!(flow_number(&[]), 0);
     }
 }

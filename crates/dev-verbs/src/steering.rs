@@ -5,17 +5,19 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dev_core::{ClockSample, Flow, Noted, Steering, at_any_address};
+use dev_core::{Carrier, ClockSample, Flow, Noted, Steering, at_any_address};
 use rdma_core_sys::{create_flow, destroy_flow, ibv_flow};
 
+use crate::clock::Clock;
 use crate::events::{self, Left};
-use crate::opened::Opened;
+use crate::opened::Device;
+use crate::pair::Pair;
 use crate::rule::Rule;
 
 /// The rules of an interface.
 #[derive(Debug)]
 pub struct VerbsSteering {
-    device: Arc<Opened>,
+    devices: Box<[Arc<Device>]>,
     steered: Mutex<Steered>,
 }
 
@@ -26,26 +28,38 @@ struct Handle(*mut ibv_flow);
 // SAFETY: it is used under the lock only.
 unsafe impl Send for Handle {}
 
+/// What brings a flow: a rule of each device.
+#[derive(Debug)]
+struct Brought {
+    ring: usize,
+    /// The later of two precedences: see [`Steered::take_turns`].
+    is_second: bool,
+    handles: Vec<Handle>,
+}
+
 #[derive(Debug)]
 struct Steered {
-    device: Arc<Opened>,
+    /// By receiving side a queue pair of each device.
+    rings: Vec<Box<[Arc<Pair>]>>,
     mac: [u8; 6],
-    flows: HashSet<Flow>,
+    /// With the receiving side that each is to come by.
+    flows: HashMap<Flow, usize>,
     addresses: HashSet<IpAddr>,
     /// Of flows at one address each.
-    rules: HashMap<Flow, Handle>,
-    /// The device has said that it, or its queues, have failed.
+    rules: HashMap<Flow, Brought>,
+    /// A device has said that it, or its queues, have failed.
     is_lost: bool,
 }
 
 impl VerbsSteering {
-    pub(crate) fn new(device: Arc<Opened>, mac: [u8; 6]) -> Self {
+    pub(crate) fn new(rings: Vec<Box<[Arc<Pair>]>>, mac: [u8; 6]) -> Self {
+        let first = rings.first().into_iter().flatten();
         Self {
-            device: Arc::clone(&device),
+            devices: first.map(|pair| Arc::clone(&pair.device)).collect(),
             steered: Mutex::new(Steered {
-                device,
+                rings,
                 mac,
-                flows: HashSet::new(),
+                flows: HashMap::new(),
                 addresses: HashSet::new(),
                 rules: HashMap::new(),
                 is_lost: false,
@@ -55,6 +69,10 @@ impl VerbsSteering {
 
     fn steered(&self) -> MutexGuard<'_, Steered> {
         self.steered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clocks(&self) -> impl Iterator<Item = Option<&Clock>> {
+        self.devices.iter().map(|device| device.clock.as_ref())
     }
 }
 
@@ -83,50 +101,90 @@ impl Steered {
         addresses.map(|address| at(*address)).collect()
     }
 
-    /// Whether any flow needs the rule.
-    fn is_needed(&self, rule: &Flow) -> bool {
+    /// The receiving side of a rule that any flow needs.
+    fn ring_of(&self, rule: &Flow) -> Option<usize> {
         let any = Flow {
             local: at_any_address(rule.local),
             ..*rule
         };
-        self.flows.contains(rule)
-            || rule.peer.is_none()
-                && self.flows.contains(&any)
-                && self.addresses.contains(&rule.local.ip())
+        let is_here = rule.peer.is_none() && self.addresses.contains(&rule.local.ip());
+        let of_any = || self.flows.get(&any).filter(|_| is_here);
+        self.flows.get(rule).or_else(of_any).copied()
     }
 
+    fn make(&self, flow: &Flow, ring: usize, is_second: bool) -> io::Result<Brought> {
+        let mut brought = Brought {
+            ring,
+            is_second,
+            handles: Vec::new(),
+        };
+        for pair in &self.rings[ring] {
+            let device = &pair.device;
+            device.refresh_numbers();
+            let mut rule = Rule::new(flow, self.mac, device.tag, device.port);
+            rule.set_precedence(flow.peer.is_some(), is_second);
+            // SAFETY: the queue pair is live, and the rule is followed by what it asks.
+            let handle = unsafe { create_flow(pair.qp, rule.as_mut_ptr()) };
+            if handle.is_null() {
+                let error = io::Error::last_os_error();
+                let _ = self.end(brought);
+                return Err(error);
+            }
+            brought.handles.push(Handle(handle));
+        }
+        Ok(brought)
+    }
+
+    fn end(&self, brought: Brought) -> io::Result<()> {
+        let mut result = Ok(());
+        for (Handle(handle), pair) in brought.handles.into_iter().zip(&self.rings[brought.ring]) {
+            pair.device.refresh_numbers();
+            // SAFETY: it comes from `create_flow`, and is in no table any more.
+            match unsafe { destroy_flow(handle) } {
+                0 => {}
+                errno => result = Err(io::Error::from_raw_os_error(errno.abs())),
+            }
+        }
+        result
+    }
+
+    /// Creates a rule that is needed, if it is not there.
     fn create(&mut self, flow: &Flow) -> io::Result<()> {
+        let ring = self.ring_of(flow).unwrap_or(0);
         if self.rules.contains_key(flow) {
-            return Ok(());
+            return self.take_turns(flow, ring);
         }
-        self.device.refresh_numbers();
-        let mut rule = Rule::new(flow, self.mac, self.device.port);
-        // SAFETY: the queue pair is live, and the rule is followed by what it asks.
-        let handle = unsafe { create_flow(self.device.qp, rule.as_mut_ptr()) };
-        if handle.is_null() {
-            return Err(io::Error::last_os_error());
-        }
-        self.rules.insert(*flow, Handle(handle));
+        let brought = self.make(flow, ring, false)?;
+        self.rules.insert(*flow, brought);
         Ok(())
     }
 
-    fn destroy(&mut self, flow: &Flow) -> io::Result<()> {
-        let Some(Handle(handle)) = self.rules.remove(flow) else {
+    /// Has a rule's packets come by this receiving side, if they do not. While one rule is made and
+    /// the other ended both are there: one takes precedence, so that each packet comes once.
+    fn take_turns(&mut self, flow: &Flow, ring: usize) -> io::Result<()> {
+        let Some(known) = self.rules.get(flow).filter(|known| known.ring != ring) else {
             return Ok(());
         };
-        self.device.refresh_numbers();
-        // SAFETY: it comes from `create_flow`, and was taken out of the table.
-        match unsafe { destroy_flow(handle) } {
-            0 => Ok(()),
-            errno => Err(io::Error::from_raw_os_error(errno.abs())),
+        let brought = self.make(flow, ring, !known.is_second)?;
+        match self.rules.insert(*flow, brought) {
+            Some(before) => self.end(before),
+            None => Ok(()),
+        }
+    }
+
+    fn destroy(&mut self, flow: &Flow) -> io::Result<()> {
+        match self.rules.remove(flow) {
+            Some(brought) => self.end(brought),
+            None => Ok(()),
         }
     }
 
     fn destroy_unneeded(&mut self, rules: &[Flow]) -> io::Result<()> {
         let mut result = Ok(());
         for rule in rules {
-            if !self.is_needed(rule) {
-                result = self.destroy(rule).and(result);
+            match self.ring_of(rule) {
+                None => result = self.destroy(rule).and(result),
+                Some(ring) => result = self.take_turns(rule, ring).and(result),
             }
         }
         result
@@ -145,7 +203,23 @@ impl Steering for VerbsSteering {
     fn add(&self, flow: &Flow) -> io::Result<()> {
         let mut steered = self.steered();
         let flow = known(flow);
-        steered.flows.insert(flow);
+        steered.flows.entry(flow).or_insert(0);
+        for rule in steered.rules_of(&flow) {
+            steered.create(&rule)?;
+        }
+        Ok(())
+    }
+
+    fn bring(&self, flow: &Flow, receiver: usize) -> io::Result<()> {
+        let mut steered = self.steered();
+        let flow = known(flow);
+        if receiver >= steered.rings.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match steered.flows.get_mut(&flow) {
+            Some(ring) => *ring = receiver,
+            None => return Err(io::ErrorKind::NotFound.into()),
+        }
         for rule in steered.rules_of(&flow) {
             steered.create(&rule)?;
         }
@@ -165,7 +239,7 @@ impl Steering for VerbsSteering {
         steered.addresses = now.iter().copied().collect();
         let rules: Vec<_> = steered.rules.keys().copied().collect();
         let removed = steered.destroy_unneeded(&rules);
-        let at_any = steered.flows.iter().filter(|flow| is_at_any(flow));
+        let at_any = steered.flows.keys().filter(|flow| is_at_any(flow));
         let at_any: Vec<_> = at_any.copied().collect();
         for flow in at_any {
             for rule in steered.rules_of(&flow) {
@@ -188,23 +262,30 @@ impl Steering for VerbsSteering {
     }
 
     fn stamp_arrivals(&self, noted: Noted) -> io::Result<()> {
-        match &self.device.clock {
-            Some(clock) => clock.want(noted != Noted::Nothing),
-            None => Err(io::ErrorKind::Unsupported.into()),
+        if self.clocks().any(|clock| clock.is_none()) {
+            return Err(io::ErrorKind::Unsupported.into());
         }
+        let mut clocks = self.clocks().flatten();
+        clocks.try_for_each(|clock| clock.want(noted != Noted::Nothing))
     }
 
+    /// Of the device that is active, or of the first.
     fn clock_sample(&self) -> io::Result<ClockSample> {
-        let clock = self.device.clock.as_ref();
+        let active = self.devices.iter().find(|device| device.is_active());
+        let device = active.or_else(|| self.devices.first());
+        let clock = device.and_then(|device| device.clock.as_ref());
         clock.ok_or(io::ErrorKind::Unsupported)?.compare()
     }
 
     fn settle(&self) {
-        let clock = self.device.clock.as_ref();
-        if let Some(clock) = clock.filter(|clock| clock.is_wanted()) {
+        for clock in self.clocks().flatten().filter(|clock| clock.is_wanted()) {
             // What was known last is good enough for the packets of another second.
             let _ = clock.compare();
         }
+    }
+
+    fn follow_carriers(&self, carriers: &[Carrier]) {
+        self.devices.iter().for_each(|it| it.follow(carriers));
     }
 
     fn rest_if_unused(&self) {}
@@ -219,12 +300,14 @@ impl Steering for VerbsSteering {
 
     fn is_taken_away(&self) -> bool {
         let mut steered = self.steered();
-        while let Some(left) = events::take(&steered.device) {
-            match left {
-                Left::All(what) => log::info!("RDMA device: {what}"),
-                Left::Nothing(what) => {
-                    log::warn!("RDMA device: {what}");
-                    steered.is_lost = true;
+        for device in &self.devices {
+            while let Some(left) = events::take(device) {
+                match left {
+                    Left::All(what) => log::info!("RDMA device {}: {what}", device.name),
+                    Left::Nothing(what) => {
+                        log::warn!("RDMA device {}: {what}", device.name);
+                        steered.is_lost = true;
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use dev_core::Protocol;
+use dev_core::{Frame, Protocol};
 use wire::ip::{self, Endpoints};
 use wire::tcp::Segment;
 use wire::{ChecksumPolicy, Malformed, UdpDatagram};
@@ -43,6 +43,20 @@ pub struct Arrival {
 pub struct Checksums {
     pub udp: ChecksumPolicy,
     pub tcp: ChecksumPolicy,
+}
+
+impl Checksums {
+    /// The same of a frame whose device may have looked.
+    #[inline(always)]
+    pub fn of_frame(self, frame: &Frame) -> Self {
+        match frame.is_checked() {
+            true => Self {
+                udp: ChecksumPolicy::Checked,
+                tcp: ChecksumPolicy::Checked,
+            },
+            false => self,
+        }
+    }
 }
 
 impl Parsed {

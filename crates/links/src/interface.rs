@@ -35,7 +35,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dev_core::{Backend, FramePool, LinkSpec, Merging, Port, RxWatch, ShardedLock, Steering};
+use dev_core::{
+    Backend, FramePool, LinkSpec, Merging, Port, RxWatch, ShardedLock, Steering, Upper,
+};
 use stats::{CaptureRing, QueueSlot, RingSlot, RingStats};
 use wire::ChecksumPolicy;
 
@@ -195,6 +197,13 @@ impl<S: Receiver> Interface<S> {
                 );
                 self.mark_lost();
             }
+        }
+    }
+
+    /// A VLAN or a bond may have its packets by other devices.
+    pub fn follow_carriers(&self, upper: Option<&Upper>) {
+        if let Some(upper) = upper {
+            self.steering.follow_carriers(&upper.carriers);
         }
     }
 

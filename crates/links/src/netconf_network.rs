@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use descriptors::OwnDescriptor;
-use dev_core::{LinkSpec, Upper};
 use netconf::{GroupChanges, IpVersion, IpsecPolicies, Link, Memberships, Netconf};
 
 use crate::family::scoped;
@@ -162,15 +161,7 @@ impl Network for NetconfNetwork {
     fn interfaces(&self) -> Vec<InterfaceFacts> {
         let netconf = &self.lock().netconf;
         let facts = |link: &Link| InterfaceFacts {
-            spec: LinkSpec {
-                index: link.index,
-                name: link.name.clone(),
-                mac: link.mac.unwrap_or_default(),
-                mtu: link.mtu,
-                upper: netconf
-                    .upper(link)
-                    .map(|netconf::Upper { queues, parts }| Upper { queues, parts }),
-            },
+            spec: netconf.spec(link),
             addresses: usable_addresses(netconf, link),
             up: link.up,
             loopback: link.loopback,

@@ -74,4 +74,3 @@ pub use route::{Route, RouteKind, RouteQuery, TransportFlow};
 pub use tcp_ends::TcpEnds;
 pub use tcp_sockets::{TcpConnectionInfo, TcpListenerInfo, TcpSocketInfo, TcpSockets};
 pub use udp_sockets::{UdpSocketInfo, udp_sockets};
-pub use upper::Upper;

@@ -1,7 +1,8 @@
 //! Network interfaces.
 
 use netlink_packet_route::link::{
-    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
+    BondMode, BondPortState, InfoBond, InfoBondPort, InfoData, InfoPortData, InfoVlan,
+    LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp, VlanProtocol,
 };
 
 /// A network interface.
@@ -41,6 +42,13 @@ pub struct Link {
     /// Its segments of IPv6 may be longer than 64 KiB (BIG TCP: IFLA_GSO_MAX_SIZE,
     /// IFLA_GRO_MAX_SIZE).
     pub big_tcp: bool,
+    /// The number in the tags of its packets (802.1Q), if it is a VLAN of a device of this
+    /// namespace.
+    pub vlan_id: Option<u16>,
+    /// It is a bond whose flows have one part each: active-backup, balance-xor or 802.3ad.
+    pub bonds_by_flow: bool,
+    /// It is a part of a bond that does not use it now.
+    pub backup: bool,
 }
 
 impl Link {
@@ -64,7 +72,11 @@ impl Link {
             ethernet: header.link_layer_type == LinkLayerType::Ether,
             rx_queues: 1,
             big_tcp: false,
+            vlan_id: None,
+            bonds_by_flow: false,
+            backup: false,
         };
+        let mut is_above_another_namespace = false;
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(value) => name = Some(value.clone()),
@@ -78,15 +90,46 @@ impl Link {
                 LinkAttribute::GsoMaxSize(bytes) | LinkAttribute::GroMaxSize(bytes) => {
                     link.big_tcp |= *bytes > 65_536;
                 }
-                LinkAttribute::LinkInfo(values) => link.kind = kind(values),
+                LinkAttribute::LinkNetNsId(_) => is_above_another_namespace = true,
+                LinkAttribute::LinkInfo(values) => {
+                    link.kind = kind(values);
+                    link.read_details(values);
+                }
                 _ => {}
             }
+        }
+        if is_above_another_namespace {
+            link.vlan_id = None;
         }
         Some(Self {
             name: name?,
             mtu: mtu?,
             ..link
         })
+    }
+
+    /// What is told of VLANs, bonds and parts of bonds.
+    fn read_details(&mut self, values: &[LinkInfo]) {
+        for value in values {
+            match value {
+                LinkInfo::Data(InfoData::Vlan(values)) => self.vlan_id = vlan_id(values),
+                LinkInfo::Data(InfoData::Bond(values)) => {
+                    let has_one_part = |value: &InfoBond| {
+                        use BondMode::{ActiveBackup, BalanceXor, Ieee8023Ad};
+                        matches!(
+                            value,
+                            InfoBond::Mode(ActiveBackup | BalanceXor | Ieee8023Ad)
+                        )
+                    };
+                    self.bonds_by_flow = values.iter().any(has_one_part);
+                }
+                LinkInfo::PortData(InfoPortData::BondPort(values)) => {
+                    let backup = InfoBondPort::BondPortState(BondPortState::Backup);
+                    self.backup = values.contains(&backup);
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -102,6 +145,17 @@ pub(crate) fn xdp_program(message: &LinkMessage) -> Option<u32> {
         | LinkXdp::DrvProgId(id)
         | LinkXdp::SkbProgId(id)
         | LinkXdp::HwProgId(id) => Some(*id).filter(|id| *id != 0),
+        _ => None,
+    })
+}
+
+fn vlan_id(values: &[InfoVlan]) -> Option<u16> {
+    let is_other = |value: &InfoVlan| matches!(value, InfoVlan::Protocol(protocol) if *protocol != VlanProtocol::Ieee8021Q);
+    if values.iter().any(is_other) {
+        return None;
+    }
+    values.iter().find_map(|value| match value {
+        InfoVlan::Id(id) => Some(*id),
         _ => None,
     })
 }

@@ -13,6 +13,8 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use dev_core::LinkSpec;
+
 use crate::address::Address;
 use crate::changes::Changes;
 use crate::connection::Connection;
@@ -26,7 +28,7 @@ use crate::route::{Route, RouteQuery};
 use crate::rule;
 use crate::snapshot::{Snapshot, Update};
 use crate::socket::{BUFFER_BYTES, Received, Socket};
-use crate::upper::{Upper, upper};
+use crate::upper;
 
 /// The kernel's network configuration, as seen from one network namespace.
 #[derive(Debug)]
@@ -257,9 +259,9 @@ impl Netconf {
         obstacle(link, |index| self.link(index))
     }
 
-    /// What a VLAN, a bond or the like gets its packets by. `None`: it is none.
-    pub fn upper(&self, link: &Link) -> Option<Upper> {
-        upper(link, self.links())
+    /// What a back-end is told of a link.
+    pub fn spec(&self, link: &Link) -> LinkSpec {
+        upper::spec(link, self.snapshot.links.values())
     }
 
     /// All addresses of this host, in the order in which they became known.

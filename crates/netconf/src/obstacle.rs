@@ -66,6 +66,8 @@ mod tests {
         /// `IFLA_INFO_KIND`, with data of that kind, and `IFLA_INFO_SLAVE_KIND`.
         kind: Option<(&'a str, &'a [u8])>,
         slave_kind: Option<&'a str>,
+        /// `IFLA_INFO_SLAVE_DATA`
+        slave_data: Vec<u8>,
     }
 
     /// What `rtnl_fill_ifinfo` (net/core/rtnetlink.c) makes of a link, as far as it is read here
@@ -103,6 +105,9 @@ mod tests {
                 .map(|kind| string(4, kind))
                 .unwrap_or_default(),
         );
+        if !link.slave_data.is_empty() {
+            info.extend(attribute(5, &link.slave_data));
+        }
         if !info.is_empty() {
             body.extend(attribute(18, &info));
         }
@@ -134,6 +139,7 @@ mod tests {
             master: None,
             kind: None,
             slave_kind: None,
+            slave_data: Vec::new(),
         };
         // IFLA_VLAN_ID 5 and IFLA_VLAN_PROTOCOL 802.1Q; IFLA_BOND_MODE active-backup.
         let vlan = [
@@ -142,6 +148,8 @@ mod tests {
         ]
         .concat();
         let bond = attribute(1, &[1]);
+        // IFLA_BOND_SLAVE_STATE: BOND_STATE_ACTIVE, BOND_STATE_BACKUP.
+        let state = |state| attribute(1, &[state]);
         let recorded = [
             plain(2, "eth0"),
             Recorded {
@@ -176,7 +184,14 @@ mod tests {
             Recorded {
                 master: Some(20),
                 slave_kind: Some("bond"),
+                slave_data: state(0),
                 ..plain(21, "eth2")
+            },
+            Recorded {
+                master: Some(20),
+                slave_kind: Some("bond"),
+                slave_data: state(1),
+                ..plain(22, "eth4")
             },
             Recorded {
                 lower: Some(2),
@@ -225,23 +240,32 @@ mod tests {
             "eth1: part of the bridge br0",
             "veth1: part of the bridge br0",
             "eth2: part of the bond bond0",
+            "eth4: part of the bond bond0",
             "ipv0: an ipvlan on interface 77",
             "vx0: a vxlan",
             "eth3: part of interface 51",
         ];
         assert_eq!(obstacles, expected);
         let uppers = links.values().filter_map(|link| {
-            let upper = crate::upper::upper(link, links.values())?;
-            Some((link.name.as_str(), upper.queues, upper.parts.join(" ")))
+            let upper = crate::upper::spec(link, links.values()).upper?;
+            let carriers = upper.carriers.iter().map(|it| {
+                let mark = if it.is_active { "" } else { " (backup)" };
+                format!("{}{mark}", it.name)
+            });
+            let carriers: Vec<_> = carriers.collect();
+            let parts = upper.parts.join(" ");
+            Some((link.name.as_str(), upper.vlan_id, parts, carriers.join(" ")))
         });
         let expected = [
-            ("bond0", 1, "eth2"),
-            ("eth0.5", 1, ""),
-            ("bond0.5", 1, ""),
-            ("mac0", 1, ""),
-            ("team0", 1, ""),
+            ("bond0", None, "eth2 eth4", "eth2 eth4 (backup)"),
+            ("eth0.5", Some(5), "", "eth0"),
+            ("bond0.5", Some(5), "", "eth2 eth4 (backup)"),
+            ("mac0", None, "", ""),
+            ("team0", None, "", ""),
         ];
-        let expected = expected.map(|(name, queues, parts)| (name, queues, parts.to_owned()));
+        let owned = |text: &str| text.to_owned();
+        let expected = expected
+            .map(|(name, vlan, parts, carriers)| (name, vlan, owned(parts), owned(carriers)));
         assert_eq!(uppers.collect::<Vec<_>>(), expected);
     }
 }

@@ -163,9 +163,9 @@ pub fn parse_tcp(packet: &ip::Packet<'_>, policy: ChecksumPolicy) -> Result<Segm
     let pseudo_header = packet
         .addresses
         .pseudo_header(ip::PROTOCOL_TCP, segment_len);
-    let is_partial = matches!(policy, ChecksumPolicy::AcceptPartial)
-        && u16::from_be_bytes([header[16], header[17]]) == checksum::fold(pseudo_header);
-    if !is_partial && checksum::fold(checksum::sum(packet.payload, pseudo_header)) != 0xffff {
+    let field = u16::from_be_bytes([header[16], header[17]]);
+    let sum = || checksum::sum(packet.payload, pseudo_header);
+    if !policy.accepts(field, pseudo_header, sum) {
         return Err(Malformed::TcpChecksum);
     }
 

@@ -6,7 +6,7 @@ pub(crate) const UDP_HEADER_LEN: u16 = 8;
 
 /// How far the sender's UDP checksum can be relied on.
 ///
-/// Under both policies a UDP checksum of zero means that the sender computed none (RFC 768), and
+/// Under each policy a UDP checksum of zero means that the sender computed none (RFC 768), and
 /// the datagram is accepted, but not in IPv6 (RFC 8200 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumPolicy {
@@ -16,6 +16,21 @@ pub enum ChecksumPolicy {
     /// leaves in a packet whose checksum it expects the device to complete (`CHECKSUM_PARTIAL`);
     /// over veth and similar devices such packets arrive as they are.
     AcceptPartial,
+    /// The device has looked at it, and found it right.
+    Checked,
+}
+
+impl ChecksumPolicy {
+    /// Whether a checksum whose field holds `field` is right; `sum` is that of all that it covers,
+    /// and `pseudo_header` of a part of that.
+    #[inline(always)]
+    pub(crate) fn accepts(self, field: u16, pseudo_header: u32, sum: impl FnOnce() -> u32) -> bool {
+        match self {
+            Self::Checked => true,
+            Self::AcceptPartial if field == checksum::fold(pseudo_header) => true,
+            Self::Verify | Self::AcceptPartial => checksum::fold(sum()) == 0xffff,
+        }
+    }
 }
 
 /// A received datagram: its addresses, and where in the frame its payload is.
@@ -64,9 +79,8 @@ pub fn parse_udp(
     let udp_checksum = u16::from_be_bytes([header[6], header[7]]);
     if udp_checksum != 0 {
         let pseudo_header = packet.addresses.pseudo_header(ip::PROTOCOL_UDP, udp_length);
-        let is_partial = matches!(policy, ChecksumPolicy::AcceptPartial)
-            && udp_checksum == checksum::fold(pseudo_header);
-        if !is_partial && checksum::fold(checksum::sum(packet.payload, pseudo_header)) != 0xffff {
+        let sum = || checksum::sum(packet.payload, pseudo_header);
+        if !policy.accepts(udp_checksum, pseudo_header, sum) {
             return Err(Malformed::UdpChecksum);
         }
     } else if matches!(packet.addresses, Addresses::V6 { .. }) {

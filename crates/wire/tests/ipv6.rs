@@ -96,6 +96,7 @@ fn a_datagram_of_linux_is_read_as_it_was_sent() {
         (FULL, ChecksumPolicy::AcceptPartial, true),
         (&partial, ChecksumPolicy::AcceptPartial, true),
         (&partial, ChecksumPolicy::Verify, false),
+        (&partial, ChecksumPolicy::Checked, true),
     ] {
         let expected = UdpDatagram {
             endpoints,

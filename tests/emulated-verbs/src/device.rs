@@ -56,7 +56,16 @@ fn make_device(root: &Path, interface: String) -> io::Result<Device> {
     Ok(Device { device, interface })
 }
 
-/// The Ethernet interfaces of the network namespace, each a device.
+/// Whether an interface lies over others: then those are devices.
+fn is_upper(name: &str) -> bool {
+    let entries = fs::read_dir(format!("/sys/class/net/{name}"))
+        .into_iter()
+        .flatten();
+    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.any(|name| name.starts_with("lower_"))
+}
+
+/// The Ethernet interfaces of the network namespace that lie over no other, each a device.
 pub(crate) fn devices() -> &'static [Device] {
     static ALL: OnceLock<Vec<Device>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -67,7 +76,7 @@ pub(crate) fn devices() -> &'static [Device] {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let is_ethernet = |name: &String| {
             let kind = fs::read_to_string(format!("/sys/class/net/{name}/type"));
-            kind.is_ok_and(|kind| kind.trim() == "1")
+            kind.is_ok_and(|kind| kind.trim() == "1") && !is_upper(name)
         };
         let made = names
             .filter(is_ethernet)

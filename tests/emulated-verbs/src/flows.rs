@@ -14,16 +14,29 @@ use crate::device::{has_fault, inner};
 use crate::steal::{Key, Steal};
 use crate::violation::violation;
 
-/// Rules, with the numbers of their queue pairs.
+/// Whose frames a rule's are.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    /// The lowest goes first.
+    priority: u16,
+    pair: u32,
+    mac: [u8; 6],
+}
+
+/// Rules by what they ask; several of one key differ in their priority.
 #[derive(Debug, Default)]
-pub(crate) struct Flows(HashMap<Key, (u32, [u8; 6])>);
+pub(crate) struct Flows(HashMap<Key, Vec<Rule>>);
 
 impl Flows {
     /// The queue pair that a frame is for.
-    pub(crate) fn pair_of(&self, frame: &[u8]) -> Option<u32> {
-        let key = Key::of_frame(frame)?;
-        let (pair, mac) = self.0.get(&key).or_else(|| self.0.get(&key.of_port()))?;
-        (frame[..6] == *mac).then_some(*pair)
+    pub(crate) fn pair_of(&self, frame: &[u8], vlan: u16) -> Option<u32> {
+        let key = Key::of_frame(frame, vlan)?;
+        let rules = [key, key.of_port()]
+            .into_iter()
+            .filter_map(|it| self.0.get(&it))
+            .flatten();
+        let its = rules.filter(|rule| frame[..6] == rule.mac);
+        its.min_by_key(|rule| rule.priority).map(|rule| rule.pair)
     }
 
     /// The device has failed: all frames are the kernel's.
@@ -32,7 +45,7 @@ impl Flows {
     }
 
     pub(crate) fn has_any_of(&self, number: u32) -> bool {
-        self.0.values().any(|(pair, _)| *pair == number)
+        self.0.values().flatten().any(|rule| rule.pair == number)
     }
 }
 
@@ -40,6 +53,7 @@ impl Flows {
 struct Flow {
     flow: ibv_flow,
     key: Key,
+    priority: u16,
 }
 
 fn refuse(errno: c_int) -> *mut ibv_flow {
@@ -121,6 +135,11 @@ unsafe fn take_spec(
             // SAFETY: the caller's promise.
             let spec: ibv_flow_spec_eth = unsafe { read(at) };
             *mac = Some(masked(spec.val.dst_mac, spec.mask.dst_mac)?);
+            key.vlan = match u16::from_be(spec.mask.vlan_tag) {
+                0 => [0; 2],
+                0x0fff => u16::from_be(spec.val.vlan_tag).to_ne_bytes(),
+                _ => return Err(libc::EOPNOTSUPP),
+            };
         }
         IBV_FLOW_SPEC_IPV4 => {
             is_size_of::<ibv_flow_spec_ipv4>(size);
@@ -167,19 +186,31 @@ pub(crate) unsafe extern "C" fn create(qp: *mut ibv_qp, attr: *mut ibv_flow_attr
     // SAFETY: as above.
     let device = unsafe { inner(context) };
     let mut state = device.state();
-    if state.flows.0.contains_key(&key) {
+    // SAFETY: as above.
+    let priority = unsafe { (*attr).priority };
+    let rules = state.flows.0.entry(key).or_default();
+    if rules.iter().any(|rule| rule.priority == priority) {
         return refuse(libc::EEXIST);
     }
-    if device.steal.add(&key).is_err() {
+    if rules.is_empty() && device.steal.add(&key).is_err() {
         return refuse(libc::ENOSPC);
     }
-    state.flows.0.insert(key, (number, mac));
+    rules.push(Rule {
+        priority,
+        pair: number,
+        mac,
+    });
     let flow = ibv_flow {
         comp_mask: 0,
         context,
         handle: state.number(),
     };
-    Box::into_raw(Box::new(Flow { flow, key })).cast()
+    Box::into_raw(Box::new(Flow {
+        flow,
+        key,
+        priority,
+    }))
+    .cast()
 }
 
 pub(crate) unsafe extern "C" fn destroy(flow: *mut ibv_flow) -> c_int {
@@ -188,8 +219,15 @@ pub(crate) unsafe extern "C" fn destroy(flow: *mut ibv_flow) -> c_int {
     // SAFETY: its context is live.
     let device = unsafe { inner(flow.flow.context) };
     let mut state = device.state();
-    device.steal.remove(&flow.key);
-    if state.flows.0.remove(&flow.key).is_none() && !state.is_dead {
+    let rules = state.flows.0.entry(flow.key).or_default();
+    let before = rules.len();
+    rules.retain(|rule| rule.priority != flow.priority);
+    let was_there = rules.len() < before;
+    if rules.is_empty() {
+        state.flows.0.remove(&flow.key);
+        device.steal.remove(&flow.key);
+    }
+    if !was_there && !state.is_dead {
         violation("a flow rule is destroyed that there is not");
     }
     0

@@ -4,10 +4,13 @@ use std::collections::{HashSet, VecDeque};
 
 use libc::c_int;
 use rdma_core_sys::{
-    IBV_QPS_RTR, IBV_QPS_RTS, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_LOC_LEN_ERR, IBV_WC_RECV,
-    IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WR_SEND, ibv_cq, ibv_qp, ibv_qp_cap, ibv_recv_wr, ibv_send_wr,
-    ibv_sge, ibv_wc, mlx5dv_cq, mlx5dv_qp,
+    IBV_QPS_RTR, IBV_QPS_RTS, IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_IP_CSUM_OK,
+    IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, IBV_WC_SEND, IBV_WC_SUCCESS, IBV_WR_SEND, MLX5_CQE_L3_OK,
+    MLX5_CQE_L4_OK, ibv_cq, ibv_qp, ibv_qp_cap, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_wc,
+    mlx5dv_cq, mlx5dv_qp,
 };
+
+use wire::ChecksumPolicy;
 
 use crate::device::{Inner, State, inner};
 use crate::mlx5::{Asked, CompletionMemory, PairMemory};
@@ -181,11 +184,29 @@ impl State {
     }
 }
 
-/// A frame has come from the wire.
-pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
+/// Whether a frame's checksums are right. Where there is none the card has not looked.
+fn has_right_sums(frame: &[u8]) -> bool {
+    let Ok(packet) = wire::ip::parse(frame) else {
+        return false;
+    };
+    match packet.protocol {
+        wire::ip::PROTOCOL_UDP => wire::parse_udp(&packet, ChecksumPolicy::Verify).is_ok(),
+        wire::ip::PROTOCOL_TCP => wire::tcp::parse_tcp(&packet, ChecksumPolicy::Verify).is_ok(),
+        _ => false,
+    }
+}
+
+/// What is between the addresses and the rest of a frame with this tag.
+fn tag_bytes(tag: Option<u16>) -> Vec<u8> {
+    let with_type = |tag: u16| [&[0x81, 0x00], &tag.to_be_bytes()[..]].concat();
+    tag.map(with_type).unwrap_or_default()
+}
+
+/// A frame has come from the wire. A card leaves its tag in it.
+pub(crate) fn frame_came(device: &Inner, frame: &[u8], tag: Option<u16>) {
     let mut state = device.state();
     // One that has failed has no rules.
-    let Some(number) = state.flows.pair_of(frame) else {
+    let Some(number) = state.flows.pair_of(frame, tag.unwrap_or(0) & 0x0fff) else {
         return;
     };
     state.fetch_posted(number);
@@ -193,6 +214,12 @@ pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
     if !(IBV_QPS_RTR..=IBV_QPS_RTS).contains(&pair.state) {
         return;
     }
+    let checks = if has_right_sums(frame) {
+        MLX5_CQE_L3_OK | MLX5_CQE_L4_OK
+    } else {
+        0
+    };
+    let frame = [&frame[..12], &tag_bytes(tag), &frame[12..]].concat();
     // Without memory to receive into it is lost.
     let Some((wr_id, part)) = pair.receive.pop_front() else {
         return;
@@ -215,12 +242,13 @@ pub(crate) fn frame_came(device: &Inner, frame: &[u8]) {
         opcode: IBV_WC_RECV,
         byte_len: frame.len() as u32,
         qp_num: number,
+        wc_flags: if checks == 0 { 0 } else { IBV_WC_IP_CSUM_OK },
         ..ibv_wc::default()
     };
     match place {
         Some(place) => {
             state.pair(number).held.remove(&part.addr);
-            state.complete_in_memory(queue, &completion, place, 0);
+            state.complete_in_memory(queue, &completion, place, checks);
         }
         None => state.complete(queue, completion, vec![part.addr]),
     }

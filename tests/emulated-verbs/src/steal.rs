@@ -21,16 +21,20 @@ pub(crate) struct Key {
     pub(crate) protocol: u8,
     /// 4 or 6
     pub(crate) version: u8,
-    pub(crate) padding: [u8; 2],
+    /// The number in the tag, or zeroes.
+    pub(crate) vlan: [u8; 2],
 }
 
 const KEY_BYTES: usize = size_of::<Key>();
 const _: () = assert!(KEY_BYTES == 40);
 
 impl Key {
-    /// Of a whole packet, not of a fragment, nor of one with a VLAN tag.
-    pub(crate) fn of_frame(frame: &[u8]) -> Option<Self> {
-        let mut key = Self::default();
+    /// Of a whole packet, not of a fragment. Its tag is not in the frame.
+    pub(crate) fn of_frame(frame: &[u8], vlan: u16) -> Option<Self> {
+        let mut key = Self {
+            vlan: vlan.to_ne_bytes(),
+            ..Self::default()
+        };
         let packet = frame.get(14..)?;
         let ports = match frame.get(12..14)? {
             [0x08, 0x00] => {
@@ -109,9 +113,11 @@ const SOURCE_AT: i16 = KEY_AT + 16;
 const PORTS_AT: i16 = KEY_AT + 32;
 const PROTOCOL_AT: i16 = KEY_AT + 36;
 const VERSION_AT: i16 = KEY_AT + 37;
+const VLAN_AT: i16 = KEY_AT + 38;
 const HEADER_AT: i16 = -80;
-/// `__sk_buff.vlan_present`
+/// `__sk_buff.vlan_present` and `vlan_tci`
 const VLAN_PRESENT: i16 = 20;
+const VLAN_TCI: i16 = 24;
 
 const W: u8 = 0;
 const H: u8 = 0x08;
@@ -210,12 +216,15 @@ fn program(map: i32) -> Vec<Insn> {
     let (mut of_v4, mut of_v6) = (Vec::new(), Vec::new());
     v4(&mut of_v4);
     v6(&mut of_v6);
-    let mut program = vec![
-        insn(0xbf, 6, 1, 0, 0),
-        load(W, 0, 6, VLAN_PRESENT),
-        insn(JNE, 0, 0, TO_PASS, 0),
-    ];
+    let mut program = vec![insn(0xbf, 6, 1, 0, 0)];
     program.extend((0..5).map(|word| store_value(DW, KEY_AT + 8 * word, 0)));
+    program.extend([
+        load(W, 0, 6, VLAN_PRESENT),
+        insn(JEQ, 0, 0, 3, 0),
+        load(W, 0, 6, VLAN_TCI),
+        insn(0x57, 0, 0, 0, 0x0fff),
+        store(H, VLAN_AT, 0),
+    ]);
     program.push(insn(0xb7, 2, 0, 0, 12));
     program.extend(load_bytes(2));
     program.push(load(H, 7, 10, HEADER_AT));

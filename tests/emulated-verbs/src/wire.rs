@@ -96,10 +96,8 @@ impl Wire {
             let mut frame = vec![0; FRAME_BYTES_MAX];
             while !inner.is_closed.load(Ordering::Relaxed) {
                 inner.wire.wait();
-                while let Some((len, is_tagged)) = inner.wire.receive(&mut frame) {
-                    if !is_tagged {
-                        queues::frame_came(&inner, &frame[..len]);
-                    }
+                while let Some((len, tag)) = inner.wire.receive(&mut frame) {
+                    queues::frame_came(&inner, &frame[..len], tag);
                 }
             }
         });
@@ -114,8 +112,8 @@ impl Wire {
         let _ = call!(libc::SYS_poll, &raw mut poll, 1, PATIENCE_MSEC);
     }
 
-    /// The length of a frame, and whether it had a VLAN tag.
-    fn receive(&self, frame: &mut [u8]) -> Option<(usize, bool)> {
+    /// The length of a frame, and the VLAN tag that the kernel has taken out of it.
+    fn receive(&self, frame: &mut [u8]) -> Option<(usize, Option<u16>)> {
         // SAFETY: zeroes are an empty message.
         let (mut control, mut message): (Buffer, libc::msghdr) = unsafe { std::mem::zeroed() };
         let mut part = libc::iovec {
@@ -126,7 +124,10 @@ impl Wire {
         message.msg_control = (&raw mut control).cast();
         message.msg_controllen = size_of_val(&control) as _;
         let len = call!(libc::SYS_recvmsg, self.fd, &raw mut message, 0).ok()?;
-        Some((usize::try_from(len).ok()?, control.data[0] & HAS_TAG != 0))
+        // `struct tpacket_auxdata`: the status is its first word, the tag in the last but one.
+        let has_tag = control.data[0] & HAS_TAG != 0;
+        let tag = control.data[4] as u16;
+        Some((usize::try_from(len).ok()?, has_tag.then_some(tag)))
     }
 }
 

@@ -4,22 +4,14 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::OnceLock;
 
 use crate::raw::Transmitter;
-use dev_core::{LinkSpec, Upper};
+use dev_core::LinkSpec;
 use dev_xdp::shared::{Facts, System};
 use netconf::{Netconf, TcpSockets};
 
 /// What the kernel says of an interface.
 pub(super) fn look(netconf: &Netconf, index: u32) -> Option<(LinkSpec, Facts)> {
     let link = netconf.link(index)?;
-    let spec = LinkSpec {
-        index,
-        name: link.name.clone(),
-        mac: link.mac.unwrap_or_default(),
-        mtu: link.mtu,
-        upper: netconf
-            .upper(link)
-            .map(|netconf::Upper { queues, parts }| Upper { queues, parts }),
-    };
+    let spec = netconf.spec(link);
     let addresses = netconf.usable_addresses(link).collect();
     Some((
         spec.clone(),

@@ -36,6 +36,24 @@ fn a_frame_that_continues_has_its_length() {
 }
 
 #[test]
+fn what_is_said_of_a_frame_is_not_its_length() {
+    let pool = pool(1);
+    let mut frame = pool.take().unwrap();
+    pool.chunk_mut(&mut frame)[4] = 7;
+    pool.set_len(&mut frame, 1500);
+    frame.set_checked();
+    frame.set_continues();
+    frame.skip(4);
+    assert_eq!((frame.len(), pool.data(&frame)[0]), (1496, 7));
+    assert!(frame.is_checked() && frame.continues());
+    frame.skip(5000);
+    assert!(frame.is_empty() && frame.is_checked());
+    pool.set_len(&mut frame, 10);
+    assert!(!frame.is_checked());
+    pool.give(frame);
+}
+
+#[test]
 fn take_many_takes_what_there_is() {
     let pool = pool(8);
     let mut held = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rdma_core_sys::{
     MLX5_CQ_ARM_DB, MLX5_CQ_DB_REQ_NOT, MLX5_CQ_DOORBELL, MLX5_CQ_SET_CI, MLX5_CQE_INVALID,
-    MLX5_CQE_OWNER_MASK, MLX5_CQE_REQ, MLX5_CQE_RESP_SEND, mlx5_cqe64, mlx5dv_cq,
+    MLX5_CQE_L4_OK, MLX5_CQE_OWNER_MASK, MLX5_CQE_REQ, MLX5_CQE_RESP_SEND, mlx5_cqe64, mlx5dv_cq,
 };
 
 use super::barrier::{after_device, before_device, flush_doorbell};
@@ -46,6 +46,12 @@ impl Entry {
     #[inline]
     pub(super) fn len(&self) -> u32 {
         u32::from_be(self.0.byte_cnt)
+    }
+
+    /// Whether the checksum of UDP or TCP was looked at and is right. IP's own is looked at here.
+    #[inline]
+    pub(super) fn is_checked(&self) -> bool {
+        self.0.hds_ip_ext & MLX5_CQE_L4_OK != 0
     }
 
     /// When it was made, by the card's clock.

@@ -101,6 +101,7 @@ impl ReceiveQueue {
                     u64::MAX
                 },
                 len: entry.is_success().then(|| entry.len()),
+                is_checked: entry.is_checked(),
                 cycles: entry.cycles(),
             };
             self.taken = self.taken.wrapping_add(u32::from(is_posted));

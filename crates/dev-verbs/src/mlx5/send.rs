@@ -12,6 +12,8 @@ use super::Memory;
 use super::barrier::{before_device, flush_doorbell};
 use super::completion_queue::CompletionQueue;
 use crate::opened::Registered;
+use crate::pair::Pair;
+use crate::tag::{TAG_AT, TAG_BYTES, Tag};
 use crate::work::{Done, Place, Work};
 
 /// Bytes that a device wants inline at least: Ethernet's header with a tag.
@@ -30,6 +32,9 @@ pub(crate) struct SendQueue {
     completions: CompletionQueue,
     frames: Registered,
     uses_blueflame: bool,
+    tag: Option<Tag>,
+    /// Bytes of a frame in its inline header, which has a tag's place.
+    taken: usize,
     /// By first block: which request begins there, and how many blocks it has.
     requests: Box<[(u64, u32)]>,
     /// Blocks that were filled, and those that the device has done.
@@ -47,10 +52,10 @@ pub(crate) struct SendQueue {
 // SAFETY: its memory is the device's and this user's alone.
 unsafe impl Send for SendQueue {}
 
-/// How a frame of so many bytes goes into the queue: in units.
-fn units(len: usize, is_inline: bool) -> usize {
+/// How much of the queue a frame takes, in units, that has so many bytes behind its header.
+fn units(rest: usize, is_inline: bool) -> usize {
     let data = match is_inline {
-        true => (INLINE_HEAD_BYTES + len.saturating_sub(HEADER_BYTES)).div_ceil(UNIT),
+        true => (INLINE_HEAD_BYTES + rest).div_ceil(UNIT),
         false => 1,
     };
     CONTROL + ETHERNET + data
@@ -61,11 +66,24 @@ fn blocks(units: usize) -> u32 {
 }
 
 impl SendQueue {
-    pub(crate) fn new(
+    pub(crate) fn new(memory: &Memory, pair: &Pair, tag: Option<Tag>) -> Self {
+        // SAFETY: the queue pair is live.
+        let number = unsafe { (*pair.qp).qp_num };
+        Self::of(
+            memory,
+            number,
+            pair.device.frames,
+            pair.sizes.blueflame,
+            tag,
+        )
+    }
+
+    pub(super) fn of(
         memory: &Memory,
         number: u32,
         frames: Registered,
         uses_blueflame: bool,
+        tag: Option<Tag>,
     ) -> Self {
         Self {
             pair: memory.pair,
@@ -73,6 +91,8 @@ impl SendQueue {
             completions: CompletionQueue::new(memory.sent),
             frames,
             uses_blueflame: uses_blueflame && memory.pair.bf.size > 0,
+            tag,
+            taken: HEADER_BYTES - tag.map_or(0, |_| TAG_BYTES),
             requests: vec![(0, 0); memory.pair.sq.wqe_cnt as usize].into(),
             filled: 0,
             done: 0,
@@ -113,7 +133,8 @@ impl SendQueue {
 
     /// Writes the request. There is room, and the frame holds an Ethernet header.
     fn write(&self, frame: Place, is_inline: bool, is_signaled: bool) {
-        let units = units(frame.len as usize, is_inline);
+        let rest = frame.len.saturating_sub(self.taken as u32);
+        let units = units(rest as usize, is_inline);
         let start = self.at(self.filled);
         let index = self.filled & 0xffff;
         let control = mlx5_wqe_ctrl_seg {
@@ -128,15 +149,18 @@ impl SendQueue {
         };
         let address = self.frames.address(frame.offset);
         let from = address as *const u8;
-        // SAFETY: the frame is the queue's, and that long.
-        let header = unsafe { from.cast::<[u8; HEADER_BYTES]>().read() };
+        // SAFETY: the frame is the queue's, and its chunk longer than that.
+        let mut header = unsafe { from.cast::<[u8; HEADER_BYTES]>().read() };
+        if let Some(tag) = self.tag {
+            header.copy_within(TAG_AT..HEADER_BYTES - TAG_BYTES, TAG_AT + TAG_BYTES);
+            header[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag.bytes());
+        }
         let mut ethernet = mlx5_wqe_eth_seg {
             inline_hdr_sz: (HEADER_BYTES as u16).to_be(),
             ..mlx5_wqe_eth_seg::default()
         };
         ethernet.inline_hdr_start.copy_from_slice(&header[..2]);
         ethernet.inline_hdr.copy_from_slice(&header[2..]);
-        let rest = frame.len.saturating_sub(HEADER_BYTES as u32);
         // SAFETY: a block is free, and holds this.
         unsafe { start.cast::<mlx5_wqe_ctrl_seg>().write_volatile(control) };
         let second = start.wrapping_add(CONTROL * UNIT);
@@ -149,12 +173,12 @@ impl SendQueue {
             unsafe { third.cast::<u32>().write_volatile(head) };
             let data = third.wrapping_add(INLINE_HEAD_BYTES);
             // SAFETY: as many blocks are free as the request has.
-            unsafe { self.copy(from.wrapping_add(HEADER_BYTES), data, rest as usize) };
+            unsafe { self.copy(from.wrapping_add(self.taken), data, rest as usize) };
         } else {
             let part = mlx5_wqe_data_seg {
                 byte_count: rest.to_be(),
                 lkey: self.frames.lkey.to_be(),
-                addr: (address + HEADER_BYTES as u64).to_be(),
+                addr: (address + self.taken as u64).to_be(),
             };
             // SAFETY: as above.
             unsafe { third.cast::<mlx5_wqe_data_seg>().write_volatile(part) };
@@ -191,7 +215,7 @@ impl SendQueue {
 impl Work for SendQueue {
     #[inline]
     fn has_room(&self, inline_max: u32) -> bool {
-        let most = blocks(units((inline_max as usize).max(HEADER_BYTES), true)).max(1);
+        let most = blocks(units(inline_max as usize, true));
         self.filled.wrapping_sub(self.done) + most <= self.pair.sq.wqe_cnt
     }
 
@@ -199,7 +223,8 @@ impl Work for SendQueue {
     #[inline]
     fn put(&mut self, frame: Place, is_inline: bool, is_signaled: bool) -> bool {
         self.write(frame, is_inline, is_signaled);
-        let units = units(frame.len as usize, is_inline);
+        let rest = (frame.len as usize).saturating_sub(self.taken);
+        let units = units(rest, is_inline);
         let blocks = blocks(units);
         let place = self.place(self.filled);
         self.requests[place] = (self.next_request, blocks);

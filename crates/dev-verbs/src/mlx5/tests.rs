@@ -3,13 +3,15 @@
 use std::ffi::c_void;
 
 use rdma_core_sys::{
-    MLX5_CQE_INVALID, MLX5_CQE_REQ, MLX5_CQE_REQ_ERR, MLX5_CQE_RESP_SEND, MLX5_INLINE_SEG,
-    MLX5_RCV_DBR, MLX5_SND_DBR, mlx5_cqe64, mlx5dv_blueflame, mlx5dv_cq, mlx5dv_qp, mlx5dv_queue,
+    MLX5_CQE_INVALID, MLX5_CQE_L4_OK, MLX5_CQE_REQ, MLX5_CQE_REQ_ERR, MLX5_CQE_RESP_SEND,
+    MLX5_INLINE_SEG, MLX5_RCV_DBR, MLX5_SND_DBR, mlx5_cqe64, mlx5dv_blueflame, mlx5dv_cq,
+    mlx5dv_qp, mlx5dv_queue,
 };
 
 use super::*;
 use crate::arrived::Arrived;
 use crate::opened::Registered;
+use crate::tag::Tag;
 use crate::work::{Done, Place, Work};
 
 const PAIR: u32 = 0x1234;
@@ -109,6 +111,8 @@ impl CardQueue {
             (*entry).wqe_counter = request.to_be();
             (*entry).byte_cnt = len.to_be();
             (*entry).timestamp = 5_u64.to_be();
+            // Every other is right.
+            (*entry).hds_ip_ext = (len as u8 & 1) * MLX5_CQE_L4_OK;
         }
         self.set_op_own(place, kind << 4 | round as u8);
         self.written += 1;
@@ -167,7 +171,7 @@ impl Card {
     }
 
     fn sender(&self, uses_blueflame: bool) -> SendQueue {
-        SendQueue::new(&self.memory(), PAIR, self.frames(), uses_blueflame)
+        SendQueue::of(&self.memory(), PAIR, self.frames(), uses_blueflame, None)
     }
 
     /// The frame whose octets count up from `first`.
@@ -213,6 +217,26 @@ fn a_request_says_where_the_frame_is() {
     assert_eq!(card.record.word(MLX5_SND_DBR * 4), 1);
     assert_eq!(card.register.bytes(0, 8), send.bytes(0, 8), "the doorbell");
     assert_eq!(card.register.word(8), 0, "and nothing else");
+}
+
+#[test]
+fn a_vlans_tag_is_put_behind_the_addresses() {
+    let card = Card::new();
+    let tag = Tag::new(5);
+    let mut queue = SendQueue::of(&card.memory(), PAIR, card.frames(), false, tag);
+    queue.put(card.fill(0, 64, 0), true, true);
+    queue.put(card.fill(64, 64, 0), false, true);
+    queue.ring().1.unwrap();
+    let header = [counting(0, 12), vec![0x81, 0, 0, 5], counting(12, 2)].concat();
+    // 16 + 32 + 4 + 50 bytes are two blocks.
+    for start in [0, 128] {
+        assert_eq!(card.send.bytes(start + 16 + 14, 18), header);
+    }
+    assert_eq!(card.send.word(48), 50 | MLX5_INLINE_SEG);
+    assert_eq!(card.send.bytes(52, 50), counting(14, 50));
+    assert_eq!(card.send.word(128 + 48), 50);
+    let address = u64::from_be_bytes(card.send.bytes(128 + 56, 8).try_into().unwrap());
+    assert_eq!(address, card.frames.start() as u64 + 64 + 14);
 }
 
 #[test]
@@ -325,7 +349,7 @@ fn packets_come_in_the_order_of_their_memory() {
         for (packet, came) in (0..).zip(&arrived[..3]) {
             let offset = (round * 3 + packet) * 64;
             assert_eq!((came.offset, came.len), (offset, Some(60 + packet as u32)));
-            assert_eq!(came.cycles, 5);
+            assert_eq!((came.cycles, came.is_checked), (5, packet & 1 != 0));
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Receiving: requests are collected and posted together.
 
 use rdma_core_sys::{
-    IBV_WC_SUCCESS, ibv_cq, ibv_qp, ibv_recv_wr, ibv_sge, ibv_wc, poll_cq, post_recv, req_notify_cq,
+    IBV_WC_IP_CSUM_OK, IBV_WC_SUCCESS, ibv_cq, ibv_qp, ibv_recv_wr, ibv_sge, ibv_wc, poll_cq,
+    post_recv, req_notify_cq,
 };
 
 use crate::arrived::Arrived;
 use crate::completions::BATCH;
-use crate::opened::{Opened, Registered};
+use crate::opened::Registered;
+use crate::pair::Pair;
 
 /// Requests that are posted at once.
 const COLLECTED_MAX: usize = 64;
@@ -25,7 +27,7 @@ pub(crate) struct ReceiveQueue {
 unsafe impl Send for ReceiveQueue {}
 
 impl ReceiveQueue {
-    pub(crate) fn new(device: &Opened) -> Self {
+    pub(crate) fn new(pair: &Pair) -> Self {
         let empty = ibv_recv_wr {
             wr_id: 0,
             next: std::ptr::null_mut(),
@@ -33,9 +35,9 @@ impl ReceiveQueue {
             num_sge: 1,
         };
         Self {
-            qp: device.qp,
-            cq: device.receive_cq,
-            frames: device.frames,
+            qp: pair.qp,
+            cq: pair.receive_cq,
+            frames: pair.device.frames,
             requests: vec![empty; COLLECTED_MAX].into(),
             parts: vec![ibv_sge::default(); COLLECTED_MAX].into(),
             collected: 0,
@@ -100,6 +102,7 @@ impl ReceiveQueue {
             *room = Arrived {
                 offset: completion.wr_id,
                 len: is_whole.then_some(completion.byte_len),
+                is_checked: completion.wc_flags & IBV_WC_IP_CSUM_OK != 0,
                 cycles: 0,
             };
         }

@@ -6,7 +6,8 @@ use rdma_core_sys::{
     ibv_sge, ibv_wc, poll_cq, post_send,
 };
 
-use crate::opened::{Opened, Registered};
+use crate::opened::Registered;
+use crate::pair::Pair;
 use crate::work::{Done, Place, Work};
 
 /// Requests that are collected at most.
@@ -47,16 +48,16 @@ fn empty_request() -> ibv_send_wr {
 }
 
 impl SendQueue {
-    pub(crate) fn new(device: &Opened) -> Self {
+    pub(crate) fn new(pair: &Pair) -> Self {
         Self {
-            qp: device.qp,
-            cq: device.send_cq,
-            frames: device.frames,
+            qp: pair.qp,
+            cq: pair.send_cq,
+            frames: pair.device.frames,
             requests: (0..COLLECTED_MAX).map(|_| empty_request()).collect(),
             parts: (0..COLLECTED_MAX).map(|_| ibv_sge::default()).collect(),
             collected: 0,
             next: 0,
-            size: device.sizes.send.into(),
+            size: pair.sizes.send.into(),
             oldest: 0,
         }
     }

@@ -241,6 +241,7 @@ impl<S: Receiver> Interface<S> {
         arrived_nsec: u64,
         direct: &mut Option<D>,
     ) {
+        let checksums = self.checksums.of_frame(&frame);
         let packet = match parse(self.pool.data(&frame)) {
             Ok(packet) => packet,
             Err(malformed) => return self.drop_malformed(receiver, frame, malformed),
@@ -249,14 +250,14 @@ impl<S: Receiver> Interface<S> {
         // parsed, to one place of the size of the larger one.
         let to = (receiver, tables);
         match packet.protocol {
-            ip::PROTOCOL_UDP => match wire::parse_udp(&packet, self.checksums.udp) {
+            ip::PROTOCOL_UDP => match wire::parse_udp(&packet, checksums.udp) {
                 Ok(datagram) => {
                     let parsed = Parsed::Udp(datagram);
                     self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);
                 }
                 Err(malformed) => self.drop_malformed(receiver, frame, malformed),
             },
-            ip::PROTOCOL_TCP => match wire::tcp::parse_tcp(&packet, self.checksums.tcp) {
+            ip::PROTOCOL_TCP => match wire::tcp::parse_tcp(&packet, checksums.tcp) {
                 Ok(segment) => {
                     let parsed = Parsed::Tcp(segment);
                     self.deliver_parsed(to, &parsed, frame, arrived_nsec, direct);

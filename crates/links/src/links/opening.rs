@@ -280,6 +280,7 @@ impl<S: Receiver> Links<S> {
         match present.iter().find(|facts| facts.spec.index == index) {
             Some(facts) => {
                 interface.follow_mac(facts.spec.mac);
+                interface.follow_carriers(facts.spec.upper.as_ref());
                 self.follow_addresses(interface);
                 self.note_mtu(&facts.spec, interface.mtu_max());
                 interface.refuse_sources(self.network.refused_sources(index));
