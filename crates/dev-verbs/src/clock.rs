@@ -146,7 +146,7 @@ pub(crate) struct Stamper {
 impl Stamper {
     /// `None`: packets are not to be stamped.
     #[inline]
-    pub(crate) fn for_now(&mut self, clock: Option<&Clock>) -> Option<Comparison> {
+    pub(crate) fn for_now(&mut self, clock: Option<&Clock>) -> Option<&Comparison> {
         let clock = clock.filter(|clock| clock.is_wanted())?;
         let compared = clock.compared.load(Ordering::Acquire);
         if compared != self.compared {
@@ -154,7 +154,7 @@ impl Stamper {
             let known = clock.comparison.lock();
             self.comparison = *known.unwrap_or_else(PoisonError::into_inner);
         }
-        Some(self.comparison)
+        Some(&self.comparison)
     }
 }
 

@@ -123,8 +123,9 @@ impl Looking<'_> {
         Some(next)
     }
 
-    /// Returns whether one waits.
-    fn look_for_one(&mut self) -> bool {
+    /// Looks for a completion. Returns whether one waits.
+    #[inline]
+    pub(crate) fn look_for_one(&mut self) -> bool {
         self.taken.first < self.taken.end || self.take()
     }
 

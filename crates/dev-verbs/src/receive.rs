@@ -63,11 +63,14 @@ impl Side {
 impl Side {
     #[inline]
     fn poll(&mut self, pool: &FramePool, budget: usize, sink: &mut impl FnMut(Frame)) -> usize {
-        let mut count = 0;
-        let pair = Arc::clone(&self.completions.pair);
-        let stamps = self.stamper.for_now(pair.clock());
-        let stamps = stamps.map(|it| (it, monotonic_nsec()));
         let mut completions = self.completions.look();
+        if !completions.look_for_one() {
+            return 0;
+        }
+        let mut count = 0;
+        let device = &self.completions.pair.device;
+        let clock = self.completions.pair.clock();
+        let stamps = self.stamper.for_now(clock);
         while count < budget
             && let Some(completion) = completions.next()
         {
@@ -77,17 +80,17 @@ impl Side {
             else {
                 continue;
             };
-            if completion.len.is_none() || !is_ours(&pair.device, pool, &mut frame) {
+            if completion.len.is_none() || !is_ours(device, pool, &mut frame) {
                 pool.give(frame);
                 continue;
             }
             if completion.is_checked {
                 frame.set_checked();
             }
-            if let Some((known, now)) = &stamps {
+            if let Some(known) = stamps {
                 let stamp = known.stamp(completion.cycles);
                 // The clocks differ a little: nothing has come later than now.
-                let arrived = stamp.monotonic_nsec.min(*now);
+                let arrived = stamp.monotonic_nsec.min(monotonic_nsec());
                 NotedTimes::write(pool, &mut frame, arrived, stamp.device_nsec);
             }
             sink(frame);
@@ -96,7 +99,7 @@ impl Side {
         drop(completions);
         self.posted -= (count as u32).min(self.posted);
         let missing = self.level - self.posted.min(self.level);
-        if missing >= self.batch || (count == 0 && missing > 0) {
+        if missing >= self.batch {
             if missing > self.level / 2 {
                 self.level = (self.level * 2).min(self.size);
             }

@@ -39,7 +39,7 @@ struct State {
     in_flight: VecDeque<u64>,
     /// The number of the request behind them.
     next: u64,
-    /// The first of them that the device was not told of.
+    /// The first of them that the provider was not told of.
     untold: u64,
     unsignaled: u32,
     /// Frames that it has given back, of the pool.
@@ -112,6 +112,18 @@ impl SendQueue {
 }
 
 impl State {
+    /// The device was told of so many more: what was to be copied has been.
+    fn copied(&mut self, told: usize) {
+        let first = (self.untold - self.oldest()) as usize;
+        for place in self.in_flight.iter_mut().skip(first).take(told) {
+            if *place != COPIED && *place & WILL_BE_COPIED != 0 {
+                self.free.push(*place & !WILL_BE_COPIED);
+                *place = COPIED;
+            }
+        }
+        self.untold += told as u64;
+    }
+
     fn oldest(&self) -> u64 {
         self.next - self.in_flight.len() as u64
     }
@@ -168,14 +180,9 @@ impl Filling<'_> {
             return KickOutcome::Lost;
         }
         let (told, result) = of_either!(&mut state.queue, it => it.ring());
-        let first = (state.untold - state.oldest()) as usize;
-        for place in state.in_flight.iter_mut().skip(first).take(told) {
-            if *place != COPIED && *place & WILL_BE_COPIED != 0 {
-                state.free.push(*place & !WILL_BE_COPIED);
-                *place = COPIED;
-            }
+        if matches!(state.queue, Queue::Provider(_)) {
+            state.copied(told);
         }
-        state.untold += told as u64;
         match result {
             Ok(()) => KickOutcome::Done,
             Err(libc::ENOMEM | libc::EAGAIN) => KickOutcome::Again,

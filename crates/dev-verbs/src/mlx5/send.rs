@@ -186,19 +186,17 @@ impl SendQueue {
     }
 
     /// A register's worth of the request: by a CPU that writes it at once, in one transaction.
-    fn write_blueflame(&mut self, blocks: u32) {
+    #[inline]
+    fn write_blueflame(&self, blocks: u32) {
+        type Block = [u64; MLX5_SEND_WQE_BB / size_of::<u64>()];
+        let register = self.pair.bf.reg.wrapping_byte_add(self.register);
         for block in 0..blocks {
-            let from = self.at(self.last.wrapping_add(block)).cast::<u64>();
-            let to = self.pair.bf.reg.wrapping_byte_add(self.register);
-            let to = to
-                .cast::<u64>()
-                .wrapping_add(block as usize * MLX5_SEND_WQE_BB / size_of::<u64>());
-            for word in 0..MLX5_SEND_WQE_BB / size_of::<u64>() {
-                // SAFETY: the request lies in the queue's blocks.
-                let value = unsafe { from.wrapping_add(word).read() };
-                // SAFETY: the register is as wide as it says, and the request fits.
-                unsafe { to.wrapping_add(word).write_volatile(value) };
-            }
+            let from = self.at(self.last.wrapping_add(block)).cast::<Block>();
+            let to = register.cast::<Block>().wrapping_add(block as usize);
+            // SAFETY: the request lies in the queue's blocks.
+            let value = unsafe { from.read() };
+            // SAFETY: the register is as wide as it says, and the request fits.
+            unsafe { to.write_volatile(value) };
         }
     }
 
