@@ -7,9 +7,12 @@ use std::os::fd::BorrowedFd;
 
 use dev_core::{
     Admission, Backend, Carrier, ClockSample, Flow, Frame, FramePool, Kick, KickOutcome, LinkSpec,
-    Noted, OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Steering, TxRing,
+    Noted, OpenError, Port, ReceivingSide, RingsMax, RxRing, RxWatch, Segmented, Segmenter,
+    Steering, TxRing,
 };
-use dev_verbs::{VerbsBackend, VerbsKick, VerbsRx, VerbsSteering, VerbsTx, VerbsWatch};
+use dev_verbs::{
+    VerbsBackend, VerbsKick, VerbsRx, VerbsSegmenter, VerbsSteering, VerbsTx, VerbsWatch,
+};
 use dev_xdp::{XdpBackend, XdpKick, XdpRx, XdpSegmenter, XdpSteering, XdpTx, XdpWatch};
 use vma_config::DeviceChoice;
 
@@ -53,7 +56,7 @@ macro_rules! port {
             receivers: port.receivers.into_iter().map(receiver).collect(),
             senders: port.senders.into_iter().map(sender).collect(),
             steering: OneOf::$kind(port.steering),
-            segmenter: None,
+            segmenter: port.segmenter.map(OneOf::$kind),
             partial_checksums: port.partial_checksums,
             description: port.description,
             mtu_max: port.mtu_max,
@@ -66,12 +69,8 @@ macro_rules! port {
     }};
 }
 
-fn of_xdp(mut port: Port<XdpBackend>) -> Port<Devices> {
-    let segmenter = port.segmenter.take();
-    Port {
-        segmenter,
-        ..port!(port, Xdp)
-    }
+fn of_xdp(port: Port<XdpBackend>) -> Port<Devices> {
+    port!(port, Xdp)
 }
 
 impl Devices {
@@ -104,7 +103,7 @@ impl Backend for Devices {
     type Tx = OneOf<XdpTx, VerbsTx>;
     type Kick = OneOf<XdpKick, VerbsKick>;
     type Steering = OneOf<XdpSteering, VerbsSteering>;
-    type Segmenter = XdpSegmenter;
+    type Segmenter = OneOf<XdpSegmenter, VerbsSegmenter>;
 
     fn open(
         &self,
@@ -175,6 +174,17 @@ impl RxRing for OneOf<XdpRx, VerbsRx> {
 
     fn expect_bursts(&mut self, expected: bool) {
         of_either!(self, it => it.expect_bursts(expected));
+    }
+}
+
+impl Segmenter for OneOf<XdpSegmenter, VerbsSegmenter> {
+    fn send<'a>(
+        &self,
+        headers: &[u8],
+        parts: impl Iterator<Item = &'a [u8]>,
+        segment_len: u16,
+    ) -> Segmented {
+        of_either!(self, it => it.send(headers, parts, segment_len))
     }
 }
 

@@ -67,7 +67,7 @@ fn sent(pair: &Pair, len: usize, meanwhile: impl FnOnce()) -> RingSnapshot {
 
 #[test]
 fn a_stream_leaves_in_packets_that_the_device_cuts() {
-    or_skip!(testkit::needs_xdp("segmentation by the device"));
+    or_skip!(testkit::needs_segmentation());
     let pair = or_skip!(Namespaces::pair());
     let ring = sent(&pair, 128 << 10, || {});
     let segments = (MEGABYTES << 20) / SEGMENT;
@@ -79,7 +79,7 @@ fn a_stream_leaves_in_packets_that_the_device_cuts() {
 
 #[test]
 fn writes_of_odd_lengths_make_whole_packets_too() {
-    or_skip!(testkit::needs_xdp("segmentation by the device"));
+    or_skip!(testkit::needs_segmentation());
     let pair = or_skip!(Namespaces::pair());
     let ring = sent(&pair, 7919, || {});
     assert!(ring.tx_whole > 0 && ring.tx_whole_refused == 0, "{ring:?}");

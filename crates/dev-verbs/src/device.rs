@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use dev_core::{
-    Backend, FramePool, LinkSpec, Merging, NoSegmenter, OpenError, Port, ReceivingSide, RingsMax,
-};
+use dev_core::{Backend, FramePool, LinkSpec, Merging, OpenError, Port, ReceivingSide, RingsMax};
 use rdma_core_sys::{Mlx5, Verbs, ibv_device_attr};
 
 use crate::completions::{Completions, VerbsWatch};
@@ -13,6 +11,7 @@ use crate::opened::{Purpose, open};
 use crate::pair::{Failure, Pair};
 use crate::receive::VerbsRx;
 use crate::receive_queue::FRONT_BYTES;
+use crate::segmenter::VerbsSegmenter;
 use crate::send::{SendQueue, VerbsKick, VerbsTx};
 use crate::steering::VerbsSteering;
 use crate::tag::Tag;
@@ -142,7 +141,7 @@ impl Backend for VerbsBackend {
     type Tx = VerbsTx;
     type Kick = VerbsKick;
     type Steering = VerbsSteering;
-    type Segmenter = NoSegmenter;
+    type Segmenter = VerbsSegmenter;
 
     fn open(
         &self,
@@ -236,16 +235,23 @@ fn port(
         .iter()
         .map(|pairs| receiving_side(pairs, pool, receivers.len()))
         .collect::<Result<Vec<_>, _>>()?;
-    let senders = all.iter().take(rings.senders as usize).map(|pairs| {
-        let queues: Arc<[SendQueue]> = pairs.iter().map(Arc::clone).map(SendQueue::new).collect();
-        (VerbsTx::new(Arc::clone(&queues)), VerbsKick::new(queues))
+    let sending = all.iter().take(rings.senders as usize).map(|pairs| {
+        let queues = pairs.iter().map(Arc::clone).map(SendQueue::new);
+        queues.collect::<Arc<[SendQueue]>>()
     });
+    let sending: Vec<_> = sending.collect();
+    let segmenter = sending
+        .first()
+        .and_then(|queues| VerbsSegmenter::new(queues, pool));
+    let senders = sending
+        .into_iter()
+        .map(|queues| (VerbsTx::new(Arc::clone(&queues)), VerbsKick::new(queues)));
     Ok(Port {
         queues: receiving.len() as u32,
         receivers: receiving,
         senders: senders.collect(),
         steering: VerbsSteering::new(receivers.to_vec(), link.mac),
-        segmenter: None,
+        segmenter,
         partial_checksums: false,
         description: description(&all[0]),
         mtu_max: mtu_max(pool),

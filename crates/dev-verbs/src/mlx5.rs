@@ -12,7 +12,7 @@ use rdma_core_sys::{
 };
 
 pub(crate) use receive::ReceiveQueue;
-pub(crate) use send::SendQueue;
+pub(crate) use send::{HEADERS_MAX, PARTS_MAX, SendQueue};
 
 /// A queue pair's memory, and that of its completion queues.
 #[derive(Clone, Copy, Debug)]

@@ -101,6 +101,57 @@ impl SendQueue {
         }
     }
 
+    /// Whether the device cuts packets into segments.
+    pub(crate) fn cuts(&self) -> bool {
+        self.pair.memory.is_some()
+    }
+
+    /// An empty frame: one that the device has given back, or of the pool.
+    pub(crate) fn free_frame(&self, pool: &FramePool) -> Option<Frame> {
+        let mut used = self.use_it();
+        if used.state.free.is_empty() {
+            used.state.take_back();
+        }
+        let free = used.state.free.pop();
+        drop(used);
+        free.and_then(|offset| pool.reclaim(offset, 0))
+            .or_else(|| pool.take())
+    }
+
+    /// Makes room for a packet that the device cuts. Returns whether there is some.
+    pub(crate) fn make_room_for_whole(&self) -> bool {
+        self.use_it().make_room_for_whole()
+    }
+
+    /// Sends a packet that the device cuts into pieces of `segment_len`, or a short one, by itself.
+    /// Returns whether there was room.
+    pub(crate) fn send_whole(
+        &self,
+        headers: &[u8],
+        parts: &[Place],
+        segment_len: Option<u16>,
+    ) -> bool {
+        let mut used = self.use_it();
+        if !used.make_room_for_whole() {
+            return false;
+        }
+        let state = &mut *used.state;
+        let Queue::Mlx5(queue) = &mut state.queue else {
+            return false;
+        };
+        state.unsignaled += parts.len() as u32;
+        let is_signaled = state.unsignaled >= self.batch;
+        if is_signaled {
+            state.unsignaled = 0;
+        }
+        queue.put_whole(headers, parts, segment_len, is_signaled);
+        state.next += parts.len() as u64;
+        state.in_flight.extend(parts.iter().map(|part| part.offset));
+        // What it does not take is lost, as on any way.
+        let _ = used.post();
+        true
+    }
+
     /// Nobody has it for longer than it takes to post.
     #[inline]
     fn use_it(&self) -> Filling<'_> {
@@ -145,6 +196,17 @@ impl State {
 }
 
 impl Filling<'_> {
+    fn make_room_for_whole(&mut self) -> bool {
+        let has_room = |state: &State| match &state.queue {
+            Queue::Mlx5(queue) => queue.has_room_for_whole() && !state.is_lost,
+            Queue::Provider(_) => false,
+        };
+        has_room(&self.state) || {
+            self.state.take_back();
+            has_room(&self.state)
+        }
+    }
+
     #[inline]
     fn has_room(&self) -> bool {
         let inline_max = self.queue.inline_max;
@@ -209,19 +271,19 @@ impl VerbsTx {
             spare: None,
         }
     }
+}
 
-    /// By which device a frame leaves: a flow's by one, as long as the same devices are active.
-    #[inline]
-    fn queue_of(&self, frame: &[u8]) -> &SendQueue {
-        if let [only] = &*self.queues {
-            return only;
-        }
-        let is_active = |queue: &&SendQueue| queue.pair.device.is_active();
-        let count = self.queues.iter().filter(is_active).count();
-        let place = flow_number(frame).checked_rem(count).unwrap_or(0);
-        let chosen = self.queues.iter().filter(is_active).nth(place);
-        chosen.unwrap_or(&self.queues[0])
+/// By which device a frame leaves: a flow's by one, as long as the same devices are active.
+#[inline]
+pub(crate) fn queue_of<'a>(queues: &'a [SendQueue], frame: &[u8]) -> &'a SendQueue {
+    if let [only] = queues {
+        return only;
     }
+    let is_active = |queue: &&SendQueue| queue.pair.device.is_active();
+    let count = queues.iter().filter(is_active).count();
+    let place = flow_number(frame).checked_rem(count).unwrap_or(0);
+    let chosen = queues.iter().filter(is_active).nth(place);
+    chosen.unwrap_or(&queues[0])
 }
 
 /// The same for all packets of a flow: of its addresses and ports.
@@ -269,7 +331,7 @@ impl TxRing for VerbsTx {
 
     #[inline]
     fn push(&mut self, pool: &FramePool, frame: Frame) {
-        let queue = self.queue_of(pool.data(&frame));
+        let queue = queue_of(&self.queues, pool.data(&frame));
         let tagged = match queue.tag {
             Some(tag) => tag.put_in(pool, frame),
             None => Some(frame),

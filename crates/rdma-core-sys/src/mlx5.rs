@@ -23,6 +23,8 @@ pub const MLX5_CQ_DB_REQ_NOT: u32 = 0;
 pub const MLX5_SEND_WQE_BB: usize = 64;
 pub const MLX5_OPCODE_NOP: u8 = 0;
 pub const MLX5_OPCODE_SEND: u8 = 0x0a;
+/// The card cuts it into segments.
+pub const MLX5_OPCODE_TSO: u8 = 0x0e;
 /// The request has a completion.
 pub const MLX5_WQE_CTRL_CQ_UPDATE: u8 = 2 << 2;
 /// The data follow, instead of where they are.

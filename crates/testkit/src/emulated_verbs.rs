@@ -42,6 +42,18 @@ pub fn needs_xdp(what: &str) -> Result<(), Skip> {
     }
 }
 
+/// For tests of what devices cut: those that are used by the provider's calls do not.
+///
+/// # Errors
+///
+/// The programs of the tests have such devices.
+pub fn needs_segmentation() -> Result<(), Skip> {
+    match asked_for() {
+        Some(VerbsQueues::Calls) => Err(Skip::new("verbs have not: segmentation by the device")),
+        _ => Ok(()),
+    }
+}
+
 /// Where the emulated library is, under the name of the real one: where `VMA_TEST_EMULATED_VERBS`
 /// says, for machines that compile nothing, or where it is put when it has been compiled.
 ///

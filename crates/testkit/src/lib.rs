@@ -66,7 +66,9 @@ pub use comparison::{
 };
 pub use cost::Cost;
 pub use echo::{Echo, call_back_streams, echo_streams};
-pub use emulated_verbs::{VerbsQueues, emulated_verbs, emulated_verbs_directory, needs_xdp};
+pub use emulated_verbs::{
+    VerbsQueues, emulated_verbs, emulated_verbs_directory, needs_segmentation, needs_xdp,
+};
 pub use exemptions::exempt_connections;
 pub use far_host::{FAR_ADDRESS, far_host};
 pub use files::{SOURCES, crate_paths, files_below, rust_sources};

@@ -20,6 +20,7 @@ pub(crate) use pair::PairMemory;
 use crate::device::{Inner, State, inner};
 use crate::sys::{self, call};
 use crate::violation::violation;
+use crate::wire::Leaving;
 
 /// Whose queues it has: `Mlx5`, or else only the provider knows.
 const QUEUES: &str = "EMULATED_VERBS_QUEUES";
@@ -85,7 +86,7 @@ fn watch_doorbells(device: &Arc<Inner>) {
                 None => looks_in_vain + 1,
             };
             for frame in frames.unwrap_or_default() {
-                device.wire.send(&frame);
+                device.wire.send_leaving(&frame);
                 device.fail_after_frames();
             }
             match looks_in_vain {
@@ -100,7 +101,7 @@ fn watch_doorbells(device: &Arc<Inner>) {
 
 /// Does what doorbells that have been rung ask for. Returns the frames to send. `None`: none has
 /// been.
-fn look(state: &mut State) -> Option<Vec<Vec<u8>>> {
+fn look(state: &mut State) -> Option<Vec<Leaving>> {
     let numbers: Vec<_> = state.pairs.keys().copied().collect();
     let mut rung = false;
     let mut frames = Vec::new();

@@ -19,9 +19,24 @@ const PATIENCE_MSEC: i32 = 200;
 /// `TP_STATUS_VLAN_VALID`
 const HAS_TAG: u32 = 1 << 4;
 
+/// `packet(7)`: a header in front of what is sent says what is left to the kernel.
+const PACKET_VNET_HDR: c_long = 15;
+
 #[derive(Debug)]
 pub(crate) struct Wire {
     fd: i32,
+    /// For frames whose checksums are to be computed, and that are to be cut.
+    cutter: i32,
+}
+
+/// A frame, and what the card does to it.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) frame: Vec<u8>,
+    pub(crate) checksums: bool,
+    /// 0: it is not cut.
+    pub(crate) segment_len: u16,
+    pub(crate) headers_len: usize,
 }
 
 #[repr(C)]
@@ -33,9 +48,23 @@ struct Buffer {
 impl Wire {
     pub(crate) fn open(ifindex: u32) -> io::Result<Self> {
         let every = i32::from((libc::ETH_P_ALL as u16).to_be());
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let fd = out_of_the_way(call!(libc::SYS_socket, libc::AF_PACKET, kind, 0)?)?;
-        let wire = Self { fd };
+        let fd = packet_socket()?;
+        let wire = Self {
+            fd,
+            cutter: packet_socket()?,
+        };
+        let is_wanted = 1_i32;
+        let size = size_of_val(&is_wanted);
+        let (level, at) = (libc::SOL_PACKET, &raw const is_wanted);
+        call!(
+            libc::SYS_setsockopt,
+            wire.cutter,
+            level,
+            PACKET_VNET_HDR,
+            at,
+            size
+        )?;
+        bind(wire.cutter, 0, ifindex)?;
         wire.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         wire.set(libc::SOL_PACKET, c_long::from(libc::PACKET_AUXDATA), 1)?;
         wire.set(
@@ -48,13 +77,7 @@ impl Wire {
             c_long::from(libc::SO_SNDBUFFORCE),
             BUFFER_BYTES,
         )?;
-        // SAFETY: zeroes are an address.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = every as u16;
-        address.sll_ifindex = ifindex as i32;
-        let size = size_of_val(&address);
-        call!(libc::SYS_bind, fd, &raw const address, size)?;
+        bind(fd, every as u16, ifindex)?;
         Ok(wire)
     }
 
@@ -87,6 +110,34 @@ impl Wire {
             none,
             0
         );
+    }
+
+    /// The same of what the card does something to, which the kernel does here.
+    pub(crate) fn send_leaving(&self, leaving: &Leaving) {
+        if !leaving.checksums {
+            return self.send(&leaving.frame);
+        }
+        let tag = if leaving.frame[12] == 0x81 { 4 } else { 0 };
+        let is_v6 = leaving.frame[12 + tag] == 0x86;
+        let tcp_at = tag + if is_v6 { 54 } else { 34 };
+        let kind = match (leaving.segment_len, is_v6) {
+            (0, _) => 0,
+            (_, false) => 1,
+            (_, true) => 4,
+        };
+        // `struct virtio_net_hdr`: flags, kind, and lengths.
+        let numbers = [
+            leaving.headers_len as u16,
+            leaving.segment_len,
+            tcp_at as u16,
+            16,
+        ];
+        let mut whole = vec![1, kind];
+        whole.extend(numbers.iter().flat_map(|it| it.to_ne_bytes()));
+        whole.extend_from_slice(&leaving.frame);
+        let none = std::ptr::null::<libc::c_void>();
+        let (from, len) = (whole.as_ptr(), whole.len());
+        let _ = call!(libc::SYS_sendto, self.cutter, from, len, 0, none, 0);
     }
 
     /// A thread gives to the device what comes.
@@ -134,5 +185,27 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         sys::close(self.fd);
+        sys::close(self.cutter);
     }
+}
+
+fn packet_socket() -> io::Result<i32> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    out_of_the_way(call!(libc::SYS_socket, libc::AF_PACKET, kind, 0)?)
+}
+
+/// With 0 for the protocol the socket receives nothing.
+fn bind(fd: i32, protocol: u16, ifindex: u32) -> io::Result<()> {
+    // SAFETY: zeroes are an address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = ifindex as i32;
+    call!(
+        libc::SYS_bind,
+        fd,
+        &raw const address,
+        size_of_val(&address)
+    )
+    .map(drop)
 }

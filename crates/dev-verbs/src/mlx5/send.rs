@@ -1,6 +1,8 @@
 //! The send queue: requests of one or more blocks, in turn. A doorbell is the beginning of the last
 //! one, written to a register; where that is wide enough, the whole request (BlueFlame).
 
+mod whole;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rdma_core_sys::{
@@ -15,6 +17,7 @@ use crate::opened::Registered;
 use crate::pair::Pair;
 use crate::tag::{TAG_AT, TAG_BYTES, Tag};
 use crate::work::{Done, Place, Work};
+pub(crate) use whole::{HEADERS_MAX, PARTS_MAX};
 
 /// Bytes that a device wants inline at least: Ethernet's header with a tag.
 const HEADER_BYTES: usize = 18;
@@ -131,14 +134,12 @@ impl SendQueue {
         }
     }
 
-    /// Writes the request. There is room, and the frame holds an Ethernet header.
-    fn write(&self, frame: Place, is_inline: bool, is_signaled: bool) {
-        let rest = frame.len.saturating_sub(self.taken as u32);
-        let units = units(rest as usize, is_inline);
-        let start = self.at(self.filled);
+    /// The beginning of a request of so many units.
+    #[inline]
+    fn write_control(&self, opcode: u8, units: usize, is_signaled: bool) {
         let index = self.filled & 0xffff;
         let control = mlx5_wqe_ctrl_seg {
-            opmod_idx_opcode: (index << 8 | u32::from(MLX5_OPCODE_SEND)).to_be(),
+            opmod_idx_opcode: (index << 8 | u32::from(opcode)).to_be(),
             qpn_ds: (self.number << 8 | units as u32).to_be(),
             fm_ce_se: if is_signaled {
                 MLX5_WQE_CTRL_CQ_UPDATE
@@ -147,6 +148,34 @@ impl SendQueue {
             },
             ..mlx5_wqe_ctrl_seg::default()
         };
+        let start = self.at(self.filled).cast::<mlx5_wqe_ctrl_seg>();
+        // SAFETY: a block is free, and holds this.
+        unsafe { start.write_volatile(control) };
+    }
+
+    /// The request that has been written counts from here on: as so many, the last of which has its
+    /// number.
+    #[inline]
+    fn count_request(&mut self, units: usize, count: u64) {
+        let blocks = blocks(units);
+        let place = self.place(self.filled);
+        self.next_request += count;
+        self.requests[place] = (self.next_request - 1, blocks);
+        self.waiting += 1;
+        (self.last, self.last_units) = (self.filled, units);
+        self.filled = self.filled.wrapping_add(blocks);
+    }
+
+    #[inline]
+    fn has_blocks(&self, count: u32) -> bool {
+        self.filled.wrapping_sub(self.done) + count <= self.pair.sq.wqe_cnt
+    }
+
+    /// Writes the request. There is room, and the frame holds an Ethernet header.
+    fn write(&self, frame: Place, is_inline: bool, is_signaled: bool) {
+        let rest = frame.len.saturating_sub(self.taken as u32);
+        let units = units(rest as usize, is_inline);
+        let start = self.at(self.filled);
         let address = self.frames.address(frame.offset);
         let from = address as *const u8;
         // SAFETY: the frame is the queue's, and its chunk longer than that.
@@ -161,10 +190,9 @@ impl SendQueue {
         };
         ethernet.inline_hdr_start.copy_from_slice(&header[..2]);
         ethernet.inline_hdr.copy_from_slice(&header[2..]);
-        // SAFETY: a block is free, and holds this.
-        unsafe { start.cast::<mlx5_wqe_ctrl_seg>().write_volatile(control) };
+        self.write_control(MLX5_OPCODE_SEND, units, is_signaled);
         let second = start.wrapping_add(CONTROL * UNIT);
-        // SAFETY: as above.
+        // SAFETY: a block is free, and holds this.
         unsafe { second.cast::<mlx5_wqe_eth_seg>().write_volatile(ethernet) };
         let third = second.wrapping_add(ETHERNET * UNIT);
         if is_inline {
@@ -213,8 +241,7 @@ impl SendQueue {
 impl Work for SendQueue {
     #[inline]
     fn has_room(&self, inline_max: u32) -> bool {
-        let most = blocks(units(inline_max as usize, true));
-        self.filled.wrapping_sub(self.done) + most <= self.pair.sq.wqe_cnt
+        self.has_blocks(blocks(units(inline_max as usize, true)))
     }
 
     /// Copies at once what is inline.
@@ -222,14 +249,7 @@ impl Work for SendQueue {
     fn put(&mut self, frame: Place, is_inline: bool, is_signaled: bool) -> bool {
         self.write(frame, is_inline, is_signaled);
         let rest = (frame.len as usize).saturating_sub(self.taken);
-        let units = units(rest, is_inline);
-        let blocks = blocks(units);
-        let place = self.place(self.filled);
-        self.requests[place] = (self.next_request, blocks);
-        self.next_request += 1;
-        self.waiting += 1;
-        (self.last, self.last_units) = (self.filled, units);
-        self.filled = self.filled.wrapping_add(blocks);
+        self.count_request(units(rest, is_inline), 1);
         is_inline
     }
 

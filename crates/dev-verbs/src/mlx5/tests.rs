@@ -264,6 +264,50 @@ fn a_short_request_is_written_to_the_register_whole() {
     assert_eq!(card.register.word(REGISTER_BYTES), 7 << 8 | 0x0a);
 }
 
+/// Its headers are in the request, and its payload in frames.
+#[test]
+fn a_packet_that_is_cut_has_its_headers_and_its_parts() {
+    let mut card = Card::new();
+    let mut queue = card.sender(false);
+    for _ in 0..7 {
+        queue.put(card.fill(0, 64, 0), false, true);
+    }
+    queue.ring().1.unwrap();
+    for request in 0..7 {
+        card.sent.complete(MLX5_CQE_REQ, request, 0);
+        queue.done();
+    }
+    let parts = [(0, 1000), (1024, 900)].map(|(offset, len)| Place { offset, len });
+    queue.put_whole(&counting(1, 66), &parts, Some(500), true);
+    queue.ring().1.unwrap();
+    // 16 bytes of control, 14 before the headers, and those: six units. The queue ends after four.
+    let request = [card.send.bytes(7 * 64, 64), card.send.bytes(0, 64)].concat();
+    assert_eq!(request[..4], [0, 0, 7, 0x0e]);
+    assert_eq!(request[4..8], (PAIR << 8 | 8).to_be_bytes());
+    assert_eq!(request[16 + 4], 0xc0, "both checksums");
+    assert_eq!(request[16 + 6..16 + 8], 500_u16.to_be_bytes());
+    assert_eq!(request[16 + 12..16 + 14], 66_u16.to_be_bytes());
+    assert_eq!(request[30..96], counting(1, 66));
+    for (at, (offset, len)) in [(96, (0, 1000_u32)), (112, (1024, 900))] {
+        let address = card.frames.start() as u64 + offset;
+        let part = [
+            &len.to_be_bytes()[..],
+            &KEY.to_be_bytes(),
+            &address.to_be_bytes(),
+        ];
+        assert_eq!(request[at..at + 16], part.concat());
+    }
+    assert_eq!(card.record.word(MLX5_SND_DBR * 4), 9, "two blocks more");
+    card.sent.complete(MLX5_CQE_REQ, 7, 0);
+    let last = Some(8);
+    let is_lost = false;
+    assert_eq!(
+        queue.done(),
+        Done { last, is_lost },
+        "each part is a number"
+    );
+}
+
 #[test]
 fn inline_data_go_on_at_the_queues_beginning() {
     let mut card = Card::new();

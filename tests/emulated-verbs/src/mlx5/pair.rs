@@ -3,19 +3,23 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rdma_core_sys::{
-    IBV_WC_SEND, IBV_WC_SUCCESS, MLX5_INLINE_SEG, MLX5_OPCODE_SEND, MLX5_RCV_DBR, MLX5_SEND_WQE_BB,
-    MLX5_SND_DBR, MLX5_WQE_CTRL_CQ_UPDATE, ibv_qp_cap, ibv_sge, ibv_wc, mlx5_wqe_ctrl_seg,
-    mlx5_wqe_data_seg, mlx5_wqe_eth_seg, mlx5dv_blueflame, mlx5dv_qp, mlx5dv_queue,
+    IBV_WC_SEND, IBV_WC_SUCCESS, MLX5_ETH_WQE_L4_CSUM, MLX5_INLINE_SEG, MLX5_OPCODE_SEND,
+    MLX5_OPCODE_TSO, MLX5_RCV_DBR, MLX5_SEND_WQE_BB, MLX5_SND_DBR, MLX5_WQE_CTRL_CQ_UPDATE,
+    ibv_qp_cap, ibv_sge, ibv_wc, mlx5_wqe_ctrl_seg, mlx5_wqe_data_seg, mlx5_wqe_eth_seg,
+    mlx5dv_blueflame, mlx5dv_qp, mlx5dv_queue,
 };
 
 use super::shared;
 use crate::device::State;
 use crate::violation::violation;
+use crate::wire::Leaving;
 
 /// Bytes of each half of the register.
 const REGISTER_BYTES: usize = 256;
 const RECEIVE_STRIDE: usize = 16;
 const UNIT: usize = 16;
+/// Where the headers begin in the Ethernet part of a request.
+const HEADERS_AT: usize = std::mem::offset_of!(mlx5_wqe_eth_seg, inline_hdr_start);
 /// Bytes in front of a send queue's data, at least: what the card wants inline.
 const HEADER_BYTES: usize = 18;
 
@@ -190,7 +194,9 @@ impl PairMemory {
             )
         };
         let head = u32::from_be(control.opmod_idx_opcode);
-        if head & 0xff != u32::from(MLX5_OPCODE_SEND) || head >> 8 & 0xffff != block & 0xffff {
+        let opcode = (head & 0xff) as u8;
+        let is_known = matches!(opcode, MLX5_OPCODE_SEND | MLX5_OPCODE_TSO);
+        if !is_known || head >> 8 & 0xffff != block & 0xffff {
             violation("a request to send is not there, or one of an earlier round");
         }
         let pair_and_units = u32::from_be(control.qpn_ds);
@@ -198,22 +204,30 @@ impl PairMemory {
         if pair_and_units >> 8 != number || units < 4 {
             violation("a request to send is of another queue pair, or too short");
         }
-        if usize::from(u16::from_be(ethernet.inline_hdr_sz)) != HEADER_BYTES {
+        let headers_len = usize::from(u16::from_be(ethernet.inline_hdr_sz));
+        if headers_len < HEADER_BYTES {
             violation("a request to send has not the header that the card wants");
         }
-        let mut frame = [&ethernet.inline_hdr_start[..], &ethernet.inline_hdr[..]].concat();
-        // SAFETY: as above.
-        let part: mlx5_wqe_data_seg = unsafe { read(self.at(block).wrapping_add(3 * UNIT)) };
-        let len = u32::from_be(part.byte_count);
-        let mut memory = None;
-        if len & MLX5_INLINE_SEG != 0 {
-            let len = (len & !MLX5_INLINE_SEG) as usize;
-            if 3 + (4 + len).div_ceil(UNIT) != units {
-                violation("a request to send is longer or shorter than its inline data");
+        let data_unit = 1 + (HEADERS_AT + headers_len).div_ceil(UNIT);
+        let mut frame = self.bytes(block, UNIT + HEADERS_AT, headers_len);
+        let mut memory = Vec::new();
+        for unit in data_unit..units {
+            let part: [u8; UNIT] = self
+                .bytes(block, unit * UNIT, UNIT)
+                .try_into()
+                .unwrap_or_default();
+            // SAFETY: as long as the part.
+            let part: mlx5_wqe_data_seg = unsafe { read(part.as_ptr()) };
+            let len = u32::from_be(part.byte_count);
+            if len & MLX5_INLINE_SEG != 0 {
+                let len = (len & !MLX5_INLINE_SEG) as usize;
+                if unit != data_unit || data_unit + (4 + len).div_ceil(UNIT) != units {
+                    violation("a request to send is longer or shorter than its inline data");
+                }
+                frame.extend(self.bytes(block, unit * UNIT + 4, len));
+                break;
             }
-            frame.extend(self.bytes(block, 3 * UNIT + 4, len));
-        } else {
-            memory = Some(ibv_sge {
+            memory.push(ibv_sge {
                 addr: u64::from_be(part.addr),
                 length: len,
                 lkey: u32::from_be(part.lkey),
@@ -224,11 +238,17 @@ impl PairMemory {
         if self.sent.wrapping_sub(self.told) > self.memory.sq.wqe_cnt {
             violation("a send queue is overrun");
         }
+        let segment_len = u16::from_be(ethernet.mss);
+        if (opcode == MLX5_OPCODE_TSO) != (segment_len > 0) {
+            violation("a packet is to be cut into pieces of no length, or not to be cut");
+        }
         Request {
             block,
             frame,
             memory,
-            checksums: ethernet.cs_flags,
+            checksums: ethernet.cs_flags & MLX5_ETH_WQE_L4_CSUM != 0,
+            segment_len,
+            headers_len,
             is_signaled: control.fm_ce_se & MLX5_WQE_CTRL_CQ_UPDATE != 0,
         }
     }
@@ -238,13 +258,16 @@ struct Request {
     block: u32,
     /// Its header, and what was inline.
     frame: Vec<u8>,
-    memory: Option<ibv_sge>,
-    checksums: u8,
+    memory: Vec<ibv_sge>,
+    /// They are to be computed.
+    checksums: bool,
+    segment_len: u16,
+    headers_len: usize,
     is_signaled: bool,
 }
 
 /// Takes what the program has put into a send queue, if it has rung. Returns whether it has.
-pub(super) fn look(state: &mut State, number: u32, frames: &mut Vec<Vec<u8>>) -> bool {
+pub(super) fn look(state: &mut State, number: u32, frames: &mut Vec<Leaving>) -> bool {
     let Some(memory) = &state.pair(number).memory else {
         return false;
     };
@@ -267,22 +290,28 @@ pub(super) fn look(state: &mut State, number: u32, frames: &mut Vec<Vec<u8>>) ->
     true
 }
 
-/// Does what a request asks for. Returns its frame.
-fn take(state: &mut State, number: u32, request: Request) -> Vec<u8> {
+/// Does what a request asks for. Returns what leaves.
+fn take(state: &mut State, number: u32, request: Request) -> Leaving {
     let mut frame = request.frame;
-    let mut held = 0;
-    if let Some(part) = request.memory {
+    let mut all_held = Vec::new();
+    // A part of a plain request begins behind its header in memory.
+    let is_plain = request.memory.len() == 1 && !request.checksums;
+    for part in request.memory {
         state.check(&part);
-        held = part.addr - HEADER_BYTES as u64;
+        let before = if is_plain {
+            request.headers_len as u64
+        } else {
+            0
+        };
+        let held = part.addr - before;
         state.pair(number).hold(held);
+        all_held.push(held);
+        let (from, len) = (part.addr as *const u8, part.length as usize);
         // SAFETY: registered memory, which the program has left to the device.
-        let rest =
-            unsafe { std::slice::from_raw_parts(part.addr as *const u8, part.length as usize) };
-        frame.extend_from_slice(rest);
+        frame.extend_from_slice(unsafe { std::slice::from_raw_parts(from, len) });
     }
-    let _ = request.checksums;
     let pair = state.pair(number);
-    pair.unsignaled.push(held);
+    pair.unsignaled.extend(all_held);
     if request.is_signaled {
         let (released, queue) = (std::mem::take(&mut pair.unsignaled), pair.send_to);
         for address in released.iter().filter(|address| **address != 0) {
@@ -299,5 +328,10 @@ fn take(state: &mut State, number: u32, request: Request) -> Vec<u8> {
         };
         state.complete_in_memory(queue, &completion, request.block as u16, 0);
     }
-    frame
+    Leaving {
+        frame,
+        checksums: request.checksums,
+        segment_len: request.segment_len,
+        headers_len: request.headers_len,
+    }
 }
