@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use descriptors::OwnDescriptor;
 use dev_core::{Carrier, FramePool};
-use rdma_core_sys::{IBV_ACCESS_LOCAL_WRITE, Mlx5, Verbs, ibv_context, ibv_device_attr, ibv_pd};
+use rdma_core_sys::{
+    IBV_ACCESS_LOCAL_WRITE, Mlx5, Verbs, ibv_context, ibv_device_attr, ibv_pd,
+    longest_packet_to_cut,
+};
 
 use crate::clock::Clock;
 use crate::device::QueueSizes;
@@ -55,6 +58,8 @@ pub(crate) struct Device {
     pub(crate) frames: Registered,
     /// What stamps completions.
     pub(crate) clock: Option<Clock>,
+    /// The longest packet that it cuts, in bytes; 0: it does not.
+    pub(crate) cuts_bytes: u32,
     /// Of the VLAN that it is used for.
     pub(crate) tag: Option<Tag>,
     /// The interfaces whose device it is.
@@ -135,6 +140,8 @@ fn make(
         port: found.port,
         frames,
         clock: mlx5.and_then(|mlx5| Clock::of(mlx5, context)),
+        // SAFETY: the context is live.
+        cuts_bytes: unsafe { longest_packet_to_cut(context) },
         tag: purpose.tag,
         carriers: purpose.carriers.clone(),
         is_active: AtomicBool::new(true),

@@ -11,6 +11,8 @@ use crate::tag::{TAG_BYTES, Tag};
 use crate::work::{Done, Place, Work};
 use crate::{mlx5, provider};
 
+/// The longest packet that is sent to be cut.
+const LONGEST_BYTES: u32 = 1 << 16;
 /// In the place of a frame whose memory is free again.
 const COPIED: u64 = u64::MAX;
 /// A bit of an offset: the frame is copied when the device is told of it.
@@ -101,9 +103,9 @@ impl SendQueue {
         }
     }
 
-    /// Whether the device cuts packets into segments.
+    /// Whether the device cuts packets of any length into segments.
     pub(crate) fn cuts(&self) -> bool {
-        self.pair.memory.is_some()
+        self.pair.memory.is_some() && self.pair.device.cuts_bytes >= LONGEST_BYTES
     }
 
     /// An empty frame: one that the device has given back, or of the pool.

@@ -24,6 +24,7 @@ pub use constants::*;
 pub use library::{Missing, Mlx5, Verbs};
 pub use mlx5::*;
 pub use operations::{
-    clock_cycles, create_flow, destroy_flow, poll_cq, post_recv, post_send, req_notify_cq,
+    clock_cycles, create_flow, destroy_flow, longest_packet_to_cut, poll_cq, post_recv, post_send,
+    req_notify_cq,
 };
 pub use structures::*;

@@ -5,11 +5,11 @@ use std::ptr;
 
 use libc::{c_int, timespec};
 
-use crate::constants::IBV_VALUES_MASK_RAW_CLOCK;
+use crate::constants::{IBV_QPT_RAW_PACKET, IBV_VALUES_MASK_RAW_CLOCK};
 
 use crate::structures::{
-    ibv_context, ibv_cq, ibv_flow, ibv_flow_attr, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_values_ex,
-    ibv_wc, verbs_context,
+    ibv_context, ibv_cq, ibv_device_attr_ex, ibv_flow, ibv_flow_attr, ibv_qp, ibv_recv_wr,
+    ibv_send_wr, ibv_values_ex, ibv_wc, verbs_context,
 };
 
 /// Takes up to `entries` completions. Negative: the queue has failed.
@@ -119,6 +119,33 @@ pub unsafe fn clock_cycles(context: *mut ibv_context) -> Option<u64> {
     let failed = unsafe { query(context, &raw mut values) };
     let is_told = failed == 0 && values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK != 0;
     is_told.then(|| values.raw_clock.tv_nsec.cast_unsigned())
+}
+
+/// How long a packet may be, in bytes, that a queue pair of raw packets cuts into segments; 0: it
+/// does not.
+///
+/// # Safety
+/// `context` is live.
+pub unsafe fn longest_packet_to_cut(context: *mut ibv_context) -> u32 {
+    let offset = offset_of!(verbs_context, query_device_ex);
+    // SAFETY: the caller's promise.
+    let outer = unsafe { extended(context, offset) };
+    // SAFETY: it has the field.
+    let Some(query) = outer.and_then(|outer| unsafe { (*outer).query_device_ex }) else {
+        return 0;
+    };
+    // SAFETY: zeroes are numbers.
+    let mut attributes: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+    let size = size_of_val(&attributes);
+    // SAFETY: the caller's promise; nothing special is asked for.
+    let failed = unsafe { query(context, ptr::null(), &raw mut attributes, size) };
+    let caps = attributes.tso_caps;
+    let is_of_raw = caps.supported_qpts & 1 << IBV_QPT_RAW_PACKET != 0;
+    if failed == 0 && is_of_raw {
+        caps.max_tso
+    } else {
+        0
+    }
 }
 
 /// Steers packets to a queue pair. Null: refused, and `errno` says why.

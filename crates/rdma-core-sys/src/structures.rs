@@ -54,7 +54,15 @@ pub struct verbs_context {
     pub before_query_rt_values: [Unused; 24],
     pub query_rt_values:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
-    pub before_destroy_flow: [Unused; 3],
+    pub before_query_device_ex: [Unused; 2],
+    pub query_device_ex: Option<
+        unsafe extern "C" fn(
+            *mut ibv_context,
+            *const c_void,
+            *mut ibv_device_attr_ex,
+            usize,
+        ) -> c_int,
+    >,
     pub ibv_destroy_flow: Option<unsafe extern "C" fn(*mut ibv_flow) -> c_int>,
     pub placeholder2: Unused,
     pub ibv_create_flow:
@@ -99,6 +107,27 @@ pub struct ibv_device_attr {
     pub max_pkeys: u16,
     pub local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
+}
+
+/// Whose queue pairs cut packets into segments, by bits of their types, and how long those are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ibv_tso_caps {
+    pub max_tso: u32,
+    pub supported_qpts: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_device_attr_ex {
+    pub orig_attr: ibv_device_attr,
+    pub comp_mask: u32,
+    pub odp_caps: [u64; 3],
+    pub completion_timestamp_mask: u64,
+    pub hca_core_clock: u64,
+    pub device_cap_flags_ex: u64,
+    pub tso_caps: ibv_tso_caps,
+    pub after_tso_caps: [u64; 13],
 }
 
 #[repr(C)]

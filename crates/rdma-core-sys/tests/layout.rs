@@ -57,12 +57,17 @@ fn add_structures(it: &mut Comparison) {
         ibv_context_ops { poll_cq, req_notify_cq, post_send, post_recv }
         ibv_context { device, ops, cmd_fd, async_fd, num_comp_vectors, mutex, abi_compat }
         ibv_values_ex { comp_mask, raw_clock }
-        verbs_context { query_rt_values, ibv_destroy_flow, ibv_create_flow, sz, context }
+        verbs_context { query_rt_values, query_device_ex, ibv_destroy_flow, ibv_create_flow, sz, context }
         ibv_async_event { element, event_type }
         ibv_device_attr {
             fw_ver, node_guid, sys_image_guid, max_mr_size, page_size_cap, vendor_id,
             vendor_part_id, hw_ver, max_qp, max_qp_wr, device_cap_flags, max_sge, max_sge_rd,
             max_cq, max_cqe, max_mr, max_pd, max_pkeys, local_ca_ack_delay, phys_port_cnt
+        }
+        ibv_tso_caps { max_tso, supported_qpts }
+        ibv_device_attr_ex {
+            orig_attr, comp_mask, odp_caps, completion_timestamp_mask, hca_core_clock,
+            device_cap_flags_ex, tso_caps
         }
         ibv_pd { context, handle }
         ibv_mr { context, pd, addr, length, handle, lkey, rkey }

@@ -6,8 +6,8 @@ use std::ptr;
 use libc::{c_char, c_int, c_uint, c_void};
 use rdma_core_sys::{
     IBV_DEVICE_MANAGED_FLOW_STEERING, IBV_QP_PORT, IBV_QP_STATE, IBV_QPT_RAW_PACKET,
-    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr, ibv_mr,
-    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
+    ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq, ibv_device, ibv_device_attr,
+    ibv_device_attr_ex, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_init_attr,
 };
 
 use crate::device::{self, Region, devices, has_fault, inner};
@@ -85,6 +85,20 @@ pub unsafe extern "C" fn ibv_query_device(
     // SAFETY: the program's.
     unsafe { attr.write(known) };
     0
+}
+
+pub(crate) unsafe extern "C" fn query_device_ex(
+    context: *mut ibv_context,
+    _input: *const c_void,
+    attr: *mut ibv_device_attr_ex,
+    _size: usize,
+) -> c_int {
+    // SAFETY: the program's.
+    let attr = unsafe { &mut *attr };
+    attr.tso_caps.max_tso = 1 << 18;
+    attr.tso_caps.supported_qpts = 1 << IBV_QPT_RAW_PACKET;
+    // SAFETY: as above.
+    unsafe { ibv_query_device(context, &raw mut attr.orig_attr) }
 }
 
 #[unsafe(no_mangle)]

@@ -16,7 +16,7 @@ use crate::flows::Flows;
 use crate::queues::{self, Completions, Pair};
 use crate::steal::Steal;
 use crate::wire::Wire;
-use crate::{flows, mlx5, sys};
+use crate::{calls, flows, mlx5, sys};
 
 /// Where the files are that say whose devices are: as `/sys/class/infiniband`.
 const SYSFS: &str = "EMULATED_VERBS_SYSFS";
@@ -190,6 +190,7 @@ pub(crate) unsafe fn open(device: *mut ibv_device) -> io::Result<*mut ibv_contex
     // SAFETY: zeroes are a context without functions.
     let mut extended: verbs_context = unsafe { mem::zeroed() };
     extended.sz = size_of::<verbs_context>();
+    extended.query_device_ex = Some(calls::query_device_ex);
     extended.query_rt_values = Some(mlx5::query_rt_values);
     extended.ibv_create_flow = Some(flows::create);
     extended.ibv_destroy_flow = Some(flows::destroy);
