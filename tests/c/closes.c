@@ -84,8 +84,8 @@ static int connected_again(char how)
     else if (how == 'l' && recv(fd, octets, 1, 0) != 0)
         failed = errno;
     MUST(close(fd));
-    // The other side has to hear of the end first.
-    sleep_msec(3);
+    // The other side has to hear of the end first, and may have to wait for a CPU.
+    sleep_msec(20);
     return failed;
 }
 
