@@ -350,12 +350,12 @@ fn the_file_of_the_rules_is_expected_where_a_variable_says() {
 
 #[test]
 fn parameters_without_effect_say_so_at_debug_level() {
-    let (_, warning) = parse_with_warning(["VMA_BF=0"]);
+    let (_, warning) = parse_with_warning(["VMA_RING_DEV_MEM_TX=1024"]);
     assert_warning(
         &warning,
         WarningKind::NoEffect,
         LogLevel::Debug,
-        "VMA_BF=0 accepted, no effect yet: it concerns RDMA network cards, whose back-end does not know it yet",
+        "VMA_RING_DEV_MEM_TX=1024 accepted, no effect yet: it concerns RDMA network cards, whose back-end does not know it yet",
     );
     let (_, warning) = parse_with_warning(["VMA_VMAD_NOTIFY_DIR=/run/%d"]);
     assert_eq!(

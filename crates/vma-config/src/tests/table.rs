@@ -63,6 +63,7 @@ const WORKING: &[&str] = &[
     "VMA_THREAD_MODE",
     "VMA_MEM_ALLOC_TYPE",
     "VMA_SOCKETXTREME",
+    "VMA_BF",
     "VMA_FORK",
     "VMA_MTU",
     "VMA_MSS",
