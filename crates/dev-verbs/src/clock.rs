@@ -1,8 +1,8 @@
 //! The card's clock, with which completions are stamped, and the system's.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::{io, time};
 
 use dev_core::ClockSample;
 use rdma_core_sys::{Mlx5, clock_cycles, ibv_context, mlx5dv_clock_info};
@@ -69,16 +69,6 @@ unsafe impl Send for Clock {}
 // SAFETY: as above.
 unsafe impl Sync for Clock {}
 
-pub(crate) fn monotonic_nsec() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the structure is this function's.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
 impl Clock {
     /// `None`: the device does not show its clock.
     pub(crate) fn of(mlx5: &'static Mlx5, context: *mut ibv_context) -> Option<Self> {
@@ -102,8 +92,8 @@ impl Clock {
             return Err(io::Error::from_raw_os_error(failed.abs()));
         }
         // The earlier time: a packet is never taken to have come later than it did.
-        let monotonic_nsec = monotonic_nsec();
-        let system = time::SystemTime::now().duration_since(time::UNIX_EPOCH);
+        let monotonic_nsec = sys::now_nsec();
+        let system_nsec = sys::wall_clock_nsec();
         // SAFETY: the context is live.
         let cycles = unsafe { clock_cycles(self.context) }.ok_or(io::ErrorKind::Unsupported)?;
         let mut comparison = Comparison {
@@ -119,7 +109,7 @@ impl Clock {
         self.compared.fetch_add(1, Ordering::Release);
         Ok(ClockSample {
             device_nsec: comparison.device_nsec,
-            system_nsec: system.map_or(0, |since| since.as_nanos() as u64),
+            system_nsec,
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dev_core::{Frame, FramePool, NotedTimes, RxRing};
 
-use crate::clock::{Stamper, monotonic_nsec};
+use crate::clock::Stamper;
 use crate::completions::Completions;
 use crate::opened::Device;
 use crate::tag::take_out;
@@ -90,7 +90,7 @@ impl Side {
             if let Some(known) = stamps {
                 let stamp = known.stamp(completion.cycles);
                 // The clocks differ a little: nothing has come later than now.
-                let arrived = stamp.monotonic_nsec.min(monotonic_nsec());
+                let arrived = stamp.monotonic_nsec.min(sys::now_nsec());
                 NotedTimes::write(pool, &mut frame, arrived, stamp.device_nsec);
             }
             sink(frame);

@@ -141,11 +141,7 @@ impl SendQueue {
         let Queue::Mlx5(queue) = &mut state.queue else {
             return false;
         };
-        state.unsignaled += parts.len() as u32;
-        let is_signaled = state.unsignaled >= self.batch;
-        if is_signaled {
-            state.unsignaled = 0;
-        }
+        let is_signaled = count_unsignaled(&mut state.unsignaled, parts.len(), self.batch);
         queue.put_whole(headers, parts, segment_len, is_signaled);
         state.next += parts.len() as u64;
         state.in_flight.extend(parts.iter().map(|part| part.offset));
@@ -162,6 +158,17 @@ impl SendQueue {
             state: self.state.use_it(),
         }
     }
+}
+
+/// Counts frames that no completion will tell of, and so many more. Returns whether one is to.
+#[inline]
+fn count_unsignaled(unsignaled: &mut u32, more: usize, batch: u32) -> bool {
+    *unsignaled += more as u32;
+    let is_due = *unsignaled >= batch;
+    if is_due {
+        *unsignaled = 0;
+    }
+    is_due
 }
 
 impl State {
@@ -215,15 +222,21 @@ impl Filling<'_> {
         of_either!(&self.state.queue, it => it.has_room(inline_max))
     }
 
+    /// Makes room for a frame. Returns whether there is some.
+    #[inline]
+    fn make_room(&mut self) -> bool {
+        self.has_room() || {
+            let _ = self.post();
+            self.state.take_back();
+            self.has_room()
+        }
+    }
+
     #[inline]
     fn put(&mut self, frame: Place) {
         let is_inline = frame.len + self.queue.added <= self.queue.inline_max;
         let state = &mut *self.state;
-        state.unsignaled += 1;
-        let is_signaled = state.unsignaled >= self.queue.batch;
-        if is_signaled {
-            state.unsignaled = 0;
-        }
+        let is_signaled = count_unsignaled(&mut state.unsignaled, 1, self.queue.batch);
         let is_free = of_either!(&mut state.queue, it => it.put(frame, is_inline, is_signaled));
         state.next += 1;
         state.in_flight.push_back(match (is_free, is_inline) {
@@ -305,15 +318,11 @@ impl TxRing for VerbsTx {
         let mut free = None;
         for queue in &*self.queues {
             let mut used = queue.use_it();
-            if !used.has_room() {
-                let _ = used.post();
-                used.state.take_back();
-                if !used.has_room() {
-                    if let Some(frame) = free.and_then(|offset| pool.reclaim(offset, 0)) {
-                        pool.give(frame);
-                    }
-                    return None;
+            if !used.make_room() {
+                if let Some(frame) = free.and_then(|offset| pool.reclaim(offset, 0)) {
+                    pool.give(frame);
                 }
+                return None;
             }
             if self.spare.is_some() || free.is_some() {
                 continue;
@@ -342,11 +351,7 @@ impl TxRing for VerbsTx {
             return;
         };
         let mut used = queue.use_it();
-        if !used.has_room() {
-            let _ = used.post();
-            used.state.take_back();
-        }
-        if used.state.is_lost || !used.has_room() {
+        if !used.make_room() || used.state.is_lost {
             return pool.give(frame);
         }
         let len = frame.len() as u32;

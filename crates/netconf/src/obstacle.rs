@@ -254,18 +254,24 @@ mod tests {
             });
             let carriers: Vec<_> = carriers.collect();
             let parts = upper.parts.join(" ");
-            Some((link.name.as_str(), upper.vlan_id, parts, carriers.join(" ")))
+            let queues_and_vlan = (upper.queues, upper.vlan_id);
+            Some((
+                link.name.as_str(),
+                queues_and_vlan,
+                parts,
+                carriers.join(" "),
+            ))
         });
         let expected = [
-            ("bond0", None, "eth2 eth4", "eth2 eth4 (backup)"),
-            ("eth0.5", Some(5), "", "eth0"),
-            ("bond0.5", Some(5), "", "eth2 eth4 (backup)"),
-            ("mac0", None, "", ""),
-            ("team0", None, "", ""),
+            ("bond0", (1, None), "eth2 eth4", "eth2 eth4 (backup)"),
+            ("eth0.5", (1, Some(5)), "", "eth0"),
+            ("bond0.5", (1, Some(5)), "", "eth2 eth4 (backup)"),
+            ("mac0", (1, None), "", ""),
+            ("team0", (1, None), "", ""),
         ];
         let owned = |text: &str| text.to_owned();
         let expected = expected
-            .map(|(name, vlan, parts, carriers)| (name, vlan, owned(parts), owned(carriers)));
+            .map(|(name, numbers, parts, carriers)| (name, numbers, owned(parts), owned(carriers)));
         assert_eq!(uppers.collect::<Vec<_>>(), expected);
     }
 }

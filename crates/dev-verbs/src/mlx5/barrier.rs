@@ -1,7 +1,8 @@
 //! What orders memory as a device sees it. The fences of `std` are for other CPUs: on some machines
 //! those are weaker.
 
-/// What was written before is seen by the device before what is written after.
+/// What was written before is seen by the device before what is written after. x86 orders stores to
+/// memory by itself; the compiler must, too.
 #[inline]
 pub(super) fn before_device() {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
@@ -9,7 +10,6 @@ pub(super) fn before_device() {
     unsafe {
         core::arch::asm!("dmb oshst", options(nostack, preserves_flags));
     }
-    // x86 orders stores to memory by itself; the compiler must, too.
     std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
 }
 
@@ -22,12 +22,7 @@ pub(super) fn flush_doorbell() {
     unsafe {
         core::arch::asm!("sfence", options(nostack, preserves_flags));
     }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!("dmb oshst", options(nostack, preserves_flags));
-    }
-    std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
+    before_device();
 }
 
 /// What the device wrote before what was just read is there.

@@ -171,8 +171,9 @@ impl SendQueue {
         self.filled.wrapping_sub(self.done) + count <= self.pair.sq.wqe_cnt
     }
 
-    /// Writes the request. There is room, and the frame holds an Ethernet header.
-    fn write(&self, frame: Place, is_inline: bool, is_signaled: bool) {
+    /// Writes the request. There is room, and the frame holds an Ethernet header. Returns how many
+    /// units it has.
+    fn write(&self, frame: Place, is_inline: bool, is_signaled: bool) -> usize {
         let rest = frame.len.saturating_sub(self.taken as u32);
         let units = units(rest as usize, is_inline);
         let start = self.at(self.filled);
@@ -211,6 +212,7 @@ impl SendQueue {
             // SAFETY: as above.
             unsafe { third.cast::<mlx5_wqe_data_seg>().write_volatile(part) };
         }
+        units
     }
 
     /// A register's worth of the request: by a CPU that writes it at once, in one transaction.
@@ -247,9 +249,8 @@ impl Work for SendQueue {
     /// Copies at once what is inline.
     #[inline]
     fn put(&mut self, frame: Place, is_inline: bool, is_signaled: bool) -> bool {
-        self.write(frame, is_inline, is_signaled);
-        let rest = (frame.len as usize).saturating_sub(self.taken);
-        self.count_request(units(rest, is_inline), 1);
+        let units = self.write(frame, is_inline, is_signaled);
+        self.count_request(units, 1);
         is_inline
     }
 

@@ -9,6 +9,7 @@ use crate::arrived::Arrived;
 use crate::completions::BATCH;
 use crate::opened::Registered;
 use crate::pair::Pair;
+use crate::provider::taken;
 
 /// Requests that are posted at once.
 const COLLECTED_MAX: usize = 64;
@@ -77,12 +78,7 @@ impl ReceiveQueue {
         let mut bad = std::ptr::null_mut();
         // SAFETY: the queue pair is live, and the list ends with the last request.
         let failed = unsafe { post_recv(self.qp, request, &raw mut bad) };
-        let taken = match failed {
-            0 => count,
-            _ => (0..count)
-                .find(|place| std::ptr::eq(request.wrapping_add(*place), bad))
-                .unwrap_or(0),
-        };
+        let taken = taken(&self.requests, count, failed, bad);
         self.requests[taken..count]
             .iter()
             .for_each(|left| back(left.wr_id));

@@ -8,6 +8,7 @@ use rdma_core_sys::{
 
 use crate::opened::Registered;
 use crate::pair::Pair;
+use crate::provider::taken;
 use crate::work::{Done, Place, Work};
 
 /// Requests that are collected at most.
@@ -107,12 +108,7 @@ impl Work for SendQueue {
         let mut bad = std::ptr::null_mut();
         // SAFETY: the queue pair is live, and the list ends with the last request.
         let failed = unsafe { post_send(self.qp, first, &raw mut bad) };
-        let taken = match failed {
-            0 => count,
-            _ => (0..count)
-                .find(|place| std::ptr::eq(first.wrapping_add(*place), bad))
-                .unwrap_or(0),
-        };
+        let taken = taken(&self.requests, count, failed, bad);
         // What is left keeps its number.
         self.requests.copy_within(taken..count, 0);
         self.parts.copy_within(taken..count, 0);
